@@ -1,0 +1,61 @@
+"""Capacity, fixed when the engine starts, and the active limits that move inside it while it runs."""
+
+from dataclasses import dataclass, fields, replace
+from typing import Any
+
+
+class LimitsError(ValueError):
+    """A limit outside its bounds; `name` is the field, the message says which values are taken."""
+
+    def __init__(self, name: str, message: str) -> None:
+        super().__init__(f"{name}: {message}")
+        self.name = name
+
+
+@dataclass(frozen=True, slots=True)
+class Capacity:
+    """What start-up provided for: buffers, blocks, graphs. Changing it takes a restart."""
+
+    max_num_seqs: int
+    max_num_batched_tokens: int
+    max_model_len: int
+    num_blocks: int
+    block_size: int
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """The active limits, read at the start of every step.
+
+    Lowering one drains down to it; nothing that runs is killed.
+    """
+
+    max_num_seqs: int
+    max_num_batched_tokens: int
+    long_prefill_token_threshold: int = 0
+    """Most prompt tokens of one request in one step; 0 is no cap but the budget."""
+    max_num_queued_reqs: int = 1024
+    max_num_queued_tokens: int = 1_048_576
+
+    @classmethod
+    def of(cls, capacity: Capacity) -> "Limits":
+        """The widest limits that a capacity holds."""
+        return cls(capacity.max_num_seqs, capacity.max_num_batched_tokens)
+
+    def changed(self, changes: dict[str, Any], capacity: Capacity) -> "Limits":
+        """These limits with `changes`, all or nothing.
+
+        Raises:
+            LimitsError: an unknown name, a value that is no integer, or one outside [least, capacity].
+        """
+        least = {"long_prefill_token_threshold": 0, "max_num_queued_reqs": 0, "max_num_queued_tokens": 0}
+        names = {entry.name for entry in fields(self)}
+        for name, value in changes.items():
+            if name not in names:
+                raise LimitsError(name, f"is no limit; the limits are {', '.join(sorted(names))}")
+            if isinstance(value, bool) or not isinstance(value, int):
+                raise LimitsError(name, "takes an integer")
+            low, high = least.get(name, 1), getattr(capacity, name, 2**31 - 1)
+            if not low <= value <= high:
+                raise LimitsError(name, f"takes {low} to {high}, the capacity that this engine started with")
+        return replace(self, **changes)

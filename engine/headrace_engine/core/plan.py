@@ -1,0 +1,101 @@
+"""One step, as plain data: what the scheduler plans, what the runner answers, what the client is told.
+
+`Scheduler.schedule(now_s)` returns a `Plan`; the runner computes its rows and answers with an `Outcome`;
+`Scheduler.commit(plan, outcome, now_s)` applies both and returns the events. Nothing else changes a request.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from headrace_engine.core.request import FinishReason, Sampling
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """The tokens of one request that one step computes.
+
+    `token_ids` stand at positions `start`, `start + 1`, ... Their KV goes into `block_table` (position p into slot
+    `p % block_size` of block `block_table[p // block_size]`), which already holds room for them and is not changed
+    until the step is committed. `sampled_rows` is 0 where the chunk does not end at the last known token, else 1.
+    """
+
+    request_id: str
+    start: int
+    token_ids: Sequence[int]
+    block_table: Sequence[int]
+    sampled_rows: int
+    sampling: Sampling
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """One step: the rows to compute, in order. An empty plan is no error; there is nothing to do."""
+
+    step_id: int
+    rows: tuple[Row, ...]
+    preempted: tuple[str, ...] = ()
+    """Requests that lost their blocks in favour of these rows; they wait for recomputation."""
+    num_prefill_tokens: int = 0
+    num_decode_tokens: int = 0
+    context_tokens: int = 0
+    """Tokens whose KV the step's attention reads: the sum of every row's end position."""
+
+    @property
+    def num_tokens(self) -> int:
+        return self.num_prefill_tokens + self.num_decode_tokens
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What the runner computed: the sampled token ids of each row that samples, and how long the step took."""
+
+    sampled: Mapping[str, Sequence[int]]
+    duration_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Scheduled:
+    """A request left the queue for the first time."""
+
+    request_id: str
+    queue_time_s: float
+    cached_tokens: int
+
+
+@dataclass(frozen=True, slots=True)
+class Preempted:
+    """A running request lost its blocks and will be recomputed."""
+
+    request_id: str
+    lost_tokens: int
+
+
+@dataclass(frozen=True, slots=True)
+class Tokens:
+    """New output of a request."""
+
+    request_id: str
+    token_ids: Sequence[int]
+
+
+@dataclass(frozen=True, slots=True)
+class Finished:
+    """The one terminal event of a request that was accepted."""
+
+    request_id: str
+    reason: FinishReason
+    stop_token_id: int | None = None
+    message: str | None = None
+
+
+Event = Scheduled | Preempted | Tokens | Finished
+
+
+@dataclass(frozen=True, slots=True)
+class Rejection:
+    """Why a request was not accepted. It never entered the engine, so it has no terminal event."""
+
+    reason: str
+    """`never_fits` (400), `queue_full_requests`, `queue_full_tokens`, `draining` (429 or 503)."""
+    message: str
+    retry_after_s: float | None = None

@@ -1,0 +1,91 @@
+"""What a client asks for, and where it stands.
+
+A request has no phase: it has tokens, a count of those already computed (their KV is in blocks) and a status.
+Every step moves the computed count towards the number of tokens; that one rule covers chunked prefill, decode,
+prefix hits and resumption after preemption. Only `Scheduler` changes a request.
+"""
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+
+class Status(StrEnum):
+    """Where a request stands. `FINISHED` is the only terminal status."""
+
+    WAITING = "waiting"
+    RUNNING = "running"
+    PREEMPTED = "preempted"
+    FINISHED = "finished"
+
+
+class FinishReason(StrEnum):
+    """Why a request ended; each request ends exactly once."""
+
+    STOP = "stop"
+    LENGTH = "length"
+    ABORT = "abort"
+    EXPIRED = "expired"
+    ERROR = "error"
+
+
+@dataclass(frozen=True, slots=True)
+class Sampling:
+    """How the next token is chosen. Temperature 0 is greedy; `top_k` 0 and `top_p` 1 switch their filter off.
+
+    With a seed the choice depends on (seed, position) alone, never on what else is in the batch.
+    """
+
+    temperature: float = 1.0
+    top_p: float = 1.0
+    top_k: int = 0
+    seed: int | None = None
+
+
+@dataclass(slots=True)
+class Request:
+    """One sequence to generate.
+
+    `prompt_token_ids` is fixed; `output_token_ids` grows by commit. `computed_tokens` counts the tokens whose KV
+    stands in `block_table`. Times are seconds on the caller's monotonic clock.
+    """
+
+    request_id: str
+    prompt_token_ids: tuple[int, ...]
+    max_tokens: int
+    arrival_s: float
+    sampling: Sampling = Sampling()
+    stop_token_ids: frozenset[int] = frozenset()
+    """Ids that end the request when generated (end-of-sequence included, unless the client ignores it)."""
+    min_tokens: int = 0
+    priority: int = 0
+    """Lower is served first, as in vLLM."""
+    tenant: str = ""
+    queue_deadline_s: float | None = None
+    """Not scheduled by then: the request expires."""
+
+    status: Status = Status.WAITING
+    output_token_ids: list[int] = field(default_factory=list)
+    computed_tokens: int = 0
+    block_table: list[int] = field(default_factory=list)
+    cached_tokens: int = 0
+    first_scheduled_s: float | None = None
+    first_token_s: float | None = None
+    preemptions: int = 0
+    finish_reason: FinishReason | None = None
+
+    @property
+    def total_tokens(self) -> int:
+        """Prompt and output so far; the computed count moves towards this."""
+        return len(self.prompt_token_ids) + len(self.output_token_ids)
+
+    @property
+    def pending_tokens(self) -> int:
+        """Tokens known but not yet computed: 1 for a decode, more for a prefill or a resumption."""
+        return self.total_tokens - self.computed_tokens
+
+    def tokens(self, start: int, stop: int) -> list[int]:
+        """The token ids of positions [start, stop)."""
+        prompt_length = len(self.prompt_token_ids)
+        if start >= prompt_length:
+            return self.output_token_ids[start - prompt_length : stop - prompt_length]
+        return [*self.prompt_token_ids[start:stop], *self.output_token_ids[: max(0, stop - prompt_length)]]
