@@ -1,0 +1,37 @@
+"""One command shows what is installed; the operator runs where no torch is, the engine where no kopf is."""
+
+import subprocess
+import sys
+
+PURE = (
+    "headrace_engine.core",
+    "headrace_operator.decide",
+    "headrace_operator.render",
+    "headrace_operator.runtimes",
+)
+HEAVY = ("torch", "triton", "transformers", "kopf", "kubernetes")
+
+
+def modules_after(statement: str) -> set[str]:
+    code = f"{statement}\nimport sys\nprint(' '.join(sys.modules))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    return set(done.stdout.split())
+
+
+def test_the_pure_packages_load_nothing_heavy() -> None:
+    walk = (
+        "import importlib, pkgutil\n"
+        f"for name in {PURE!r}:\n"
+        "    package = importlib.import_module(name)\n"
+        "    for module in pkgutil.walk_packages(package.__path__, name + '.'):\n"
+        "        importlib.import_module(module.name)"
+    )
+    assert not modules_after(walk) & set(HEAVY)
+
+
+def test_the_operator_loads_no_torch() -> None:
+    assert not modules_after("import headrace_operator.main") & {"torch", "triton", "transformers"}
+
+
+def test_the_command_line_loads_nothing_heavy_until_a_command_runs() -> None:
+    assert not modules_after("import headrace_cli.main as c; c.build()") & set(HEAVY)
