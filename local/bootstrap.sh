@@ -1,0 +1,150 @@
+# Sourced by local/demo and local/test: takes a bare machine to one where `headrace` and the local cluster run.
+#
+# One function, `bootstrap SCOPE`. Scope `client` is uv and the virtual environment; scope `cluster` adds Debian
+# packages, the Kubernetes binaries and the model. Every step is idempotent and leaves no half-made state that the
+# next run would trust: what a kill interrupted is recognized by its missing stamp and made again.
+# Package indexes, certificates and proxies are whatever pip, uv, apt and go are configured with on this machine.
+# shellcheck shell=bash
+
+checkout=$(cd -- "$(dirname -- "${BASH_SOURCE[0]}")/.." && pwd -P)
+cache=${HEADRACE_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/headrace}
+venv=$checkout/.venv
+model=smollm2-135m-instruct
+log=/dev/null
+
+now_ms() { local t=${EPOCHREALTIME/[.,]/}; echo $((t / 1000)); }
+started_ms=$(now_ms)
+
+seconds_since() { local ms=$(($(now_ms) - $1)); printf '%d.%d' $((ms / 1000)) $((ms % 1000 / 100)); }
+
+# The one sentence that says what is missing.
+refuse() {
+  printf 'headrace: %s\n' "$*" >&2
+  exit 1
+}
+
+# step TITLE COMMAND...: one line on the terminal, the detail in the log, its tail where it failed.
+step() {
+  local title=$1 began_ms status from
+  shift
+  began_ms=$(now_ms)
+  printf '%6s s  %-58s' "$(seconds_since "$started_ms")" "$title"
+  printf '\n== %s\n' "$title" >>"$log"
+  from=$(wc -l <"$log")
+  set +e
+  (set -e && "$@") >>"$log" 2>&1 </dev/null
+  status=$?
+  set -e
+  if ((status == 0)); then
+    printf ' %6s s\n' "$(seconds_since "$began_ms")"
+    return
+  fi
+  printf ' failed after %s s\n' "$(seconds_since "$began_ms")"
+  tail -n "+$((from + 1))" "$log" | tail -n 25 | sed 's/^/    /' >&2
+  printf 'headrace: "%s" failed; all of its output is in %s\n' "$title" "$log" >&2
+  exit "$status"
+}
+
+# --- what must be there before anything is built ------------------------------------------------------------
+
+# The newest Python >= 3.11, seen through version managers and activated environments.
+find_python() {
+  local candidate
+  for candidate in python3 python3.13 python3.12 python3.11; do
+    "$candidate" -c 'import sys
+if sys.version_info >= (3, 11): print(getattr(sys, "_base_executable", None) or sys.executable)
+else: sys.exit(1)' 2>/dev/null && return
+  done
+  return 1
+}
+
+require_go() {
+  local version
+  PATH=$PATH:/usr/local/go/bin
+  version=$(go env GOVERSION 2>/dev/null) || refuse 'Go 1.24 or newer is missing; the local cluster is built with it once.'
+  if ! [[ $version =~ ^go1\.([0-9]+) ]] || ((BASH_REMATCH[1] < 24)); then
+    refuse "Go 1.24 or newer is needed to build the local cluster; this machine has ${version#go}."
+  fi
+}
+
+require_space() {
+  local place=$1 needed_gib=$2 for_what=$3 free_kib
+  free_kib=$(df --output=avail -k "$place" | tail -n 1)
+  ((free_kib >= needed_gib * 1024 * 1024)) ||
+    refuse "$for_what needs $needed_gib GiB free at $place; $((free_kib / 1024 / 1024)) GiB are left."
+}
+
+preflight() {
+  local scope=$1
+  [[ $(uname -s) == Linux ]] || refuse "the local tools need Linux; this is $(uname -s)."
+  python=$(find_python) || refuse 'Python 3.11 or newer is missing (as python3).'
+  if [[ $scope == cluster ]]; then
+    case $(uname -m) in x86_64 | aarch64) ;; *) refuse "the local cluster runs on x86_64 and aarch64; this is $(uname -m)." ;; esac
+    [[ $(id -u) == 0 ]] || refuse 'the local cluster needs root: network namespaces, mounts and containerd; run this as root.'
+    command -v apt-get >/dev/null || refuse 'the local cluster needs a Debian-like system: apt-get is missing.'
+    require_go
+  fi
+  mkdir -p "$cache/logs"
+  [[ -e $venv/.stamp ]] || require_space "$checkout" 8 'the virtual environment (torch is most of it)'
+  [[ $scope != cluster || -d $cache/bin ]] || require_space "$cache" 12 'the cache (packages, Go builds, images)'
+}
+
+# --- the steps -----------------------------------------------------------------------------------------------
+
+digest() { sha256sum "$@" | sha256sum | cut -c1-16; }
+
+apt_install() {
+  # The lock of the bootstrap is not handed down: a package may start a daemon that would hold it for ever.
+  export DEBIAN_FRONTEND=noninteractive
+  apt-get -q update 9>&- && apt-get -q -y -o DPkg::Lock::Timeout=600 install --no-install-recommends "$@" 9>&-
+}
+
+install_uv() {
+  rm -rf -- "$cache/uv"
+  "$python" -c 'import ensurepip, venv' 2>/dev/null || apt_install python3-venv ||
+    { echo "Python's venv module is missing: install python3-venv."; return 1; }
+  "$python" -m venv "$cache/uv"
+  "$cache/uv/bin/python" -m pip install --no-input --require-hashes --only-binary :all: -r "$checkout/local/uv.txt"
+  printf '%s\n' "$uv_digest" >"$cache/uv/.stamp"
+}
+
+install_environment() {
+  # The stamp goes first and comes back last: in between, the environment counts as half-made.
+  if [[ ! -e $venv/.stamp ]] || ! "$venv/bin/python" -c ''; then
+    "$cache/uv/bin/uv" venv --clear --python "$python" "$venv"
+  fi
+  rm -f -- "$venv/.stamp"
+  export VIRTUAL_ENV=$venv
+  "$cache/uv/bin/uv" pip sync --require-hashes --only-binary :all: "$checkout/requirements/dev.txt"
+  "$cache/uv/bin/uv" pip install --no-deps --editable "$checkout"
+  printf '%s\n' "$environment_digest" >"$venv/.stamp"
+}
+
+prepare_cluster() {
+  step 'Debian packages' python -m headrace_local.packages 9>&-
+  step 'Kubernetes binaries (the first build takes minutes)' python -m headrace_local.binaries
+  step "model $model" headrace models add "$model"
+}
+
+stamped() { [[ $(cat "$1/.stamp" 2>/dev/null) == "$2" ]]; }
+
+bootstrap() {
+  local scope=$1 name=$2 python uv_digest environment_digest
+  preflight "$scope"
+  log=$cache/logs/$name.log
+  : >"$log"
+  # Held by the kernel for this process and its children: it cannot go stale.
+  exec 9>"$cache/bootstrap.lock"
+  flock -n 9 || step 'waiting for another set-up on this machine' flock 9
+
+  uv_digest=$(digest "$checkout/local/uv.txt")
+  stamped "$cache/uv" "$uv_digest" || step 'uv' install_uv
+  environment_digest=$(printf '%s %s' "$python" "$checkout" | cat - "$checkout"/{requirements/dev.txt,pyproject.toml} | digest)
+  stamped "$venv" "$environment_digest" || step 'virtual environment (a minute; torch is large)' install_environment
+  export PATH=$venv/bin:$PATH
+
+  if [[ $scope == cluster ]]; then
+    prepare_cluster
+  fi
+  exec 9>&-
+}
