@@ -1,0 +1,65 @@
+"""The names that Headrace gives and reads in a cluster: group, children, labels, annotations, ports.
+
+Everything that selects, owns or finds an object goes through here, so that no name is spelled twice.
+"""
+
+GROUP = "headrace.dev"
+VERSION = "v1alpha1"
+API_VERSION = f"{GROUP}/{VERSION}"
+KIND = "InferenceService"
+PLURAL = "inferenceservices"
+
+CHILD_FIELD_MANAGER = "headrace"
+STATUS_FIELD_MANAGER = "headrace-status"
+
+CONTAINER = "engine"
+HTTP_PORT = 8000
+ADMIN_PORT = 8001
+
+SERVICE_LABEL = f"{GROUP}/inferenceservice"
+RENDERED_HASH_ANNOTATION = f"{GROUP}/rendered-hash"
+"""On every child: the digest of what was rendered. Equal digest, different fields: somebody else edited it."""
+DRAINING_ANNOTATION = f"{GROUP}/draining"
+"""On a pod that is being emptied before it is removed: the RFC 3339 time at which that began."""
+DELETION_COST_ANNOTATION = "controller.kubernetes.io/pod-deletion-cost"
+DRAINED_DELETION_COST = "-1000"
+
+CONFIG_MOUNT_PATH = "/etc/headrace"
+MODELS_MOUNT_PATH = "/models"
+LIMITS_KEY = "limits.json"
+ADMIN_KEYS_KEY = "admin-keys.json"
+
+MAX_NAME_LENGTH = 45
+"""Of an InferenceService: Deployment pods add `-engine-<hash>-<suffix>` and a label value ends at 63."""
+
+
+def engine_name(service: str) -> str:
+    """The Deployment, ConfigMap and PodDisruptionBudget of a service."""
+    return f"{service}-engine"
+
+
+def selector_labels(service: str) -> dict[str, str]:
+    """Immutable on the Deployment, therefore as few as tell one service from another."""
+    return {SERVICE_LABEL: service}
+
+
+def labels(service: str) -> dict[str, str]:
+    """On every child of a service, its pods included."""
+    return {
+        "app.kubernetes.io/name": "headrace-engine",
+        "app.kubernetes.io/instance": service,
+        "app.kubernetes.io/component": "engine",
+        "app.kubernetes.io/part-of": "headrace",
+        "app.kubernetes.io/managed-by": "headrace",
+        **selector_labels(service),
+    }
+
+
+def selector_text(service: str) -> str:
+    """The selector as `/scale` and `kubectl get pods -l` take it."""
+    return ",".join(f"{key}={value}" for key, value in selector_labels(service).items())
+
+
+def service_url(service: str, namespace: str) -> str:
+    """Where a client inside the cluster finds the OpenAI routes."""
+    return f"http://{service}.{namespace}.svc:{HTTP_PORT}/v1"

@@ -1,0 +1,158 @@
+"""The declared service as the rest of the operator sees it: parsed once, frozen, in seconds and ratios.
+
+`parse(raw)` takes whatever the API server stored and never raises: it answers `ServiceSpec`, or `Invalid` with the
+field and what to do. Objects may predate a rule of the CRD, so parsing validates everything again.
+"""
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+
+class Runtime(StrEnum):
+    HEADRACE = "headrace"
+    VLLM = "vllm"
+
+
+class ScalingMode(StrEnum):
+    AUTO = "Auto"
+    RECOMMEND = "Recommend"
+    FIXED = "Fixed"
+    EXTERNAL = "External"
+
+
+class TuningMode(StrEnum):
+    OFF = "Off"
+    RECOMMEND = "Recommend"
+    AUTO = "Auto"
+
+
+@dataclass(frozen=True, slots=True)
+class Model:
+    uri: str
+    revision: str | None
+    served_name: str
+
+
+@dataclass(frozen=True, slots=True)
+class EngineCapacity:
+    """What an engine starts with; changing it replaces pods."""
+
+    max_num_seqs: int
+    max_num_batched_tokens: int
+    max_model_len: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Engine:
+    runtime: Runtime
+    image: str | None
+    """None: the operator's default."""
+    runtime_class_name: str | None
+    gpu_count: int
+    threads: int | None
+    requests: tuple[tuple[str, str], ...]
+    limits: tuple[tuple[str, str], ...]
+    capacity: EngineCapacity
+    drain_timeout_s: float
+    startup_timeout_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """The two scheduler limits that move while an engine runs."""
+
+    max_num_seqs: int
+    max_num_batched_tokens: int
+
+
+@dataclass(frozen=True, slots=True)
+class Slo:
+    attainment_ratio: float
+    ttft_s: float | None
+    itl_s: float | None
+    queue_deadline_s: float | None
+    window_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Scaling:
+    mode: ScalingMode
+    min_replicas: int
+    max_replicas: int
+    scale_up_stabilization_s: float
+    scale_down_stabilization_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Range:
+    """Both ends included."""
+
+    low: int
+    high: int
+
+    def clamp(self, value: int) -> int:
+        return max(self.low, min(self.high, value))
+
+
+@dataclass(frozen=True, slots=True)
+class Tuning:
+    mode: TuningMode
+    max_num_seqs: Range
+    max_num_batched_tokens: Range
+    interval_s: float
+    max_change_ratio: float
+
+
+@dataclass(frozen=True, slots=True)
+class Toleration:
+    key: str | None
+    operator: str
+    value: str | None
+    effect: str | None
+    toleration_seconds: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Placement:
+    node_selector: tuple[tuple[str, str], ...]
+    tolerations: tuple[Toleration, ...]
+    priority_class_name: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class ServiceSpec:
+    """One InferenceService: who it is, and what it asks for with every default filled in."""
+
+    namespace: str
+    name: str
+    uid: str
+    generation: int
+    model: Model
+    engine: Engine
+    slo: Slo
+    scaling: Scaling
+    tuning: Tuning
+    placement: Placement
+    replicas: int | None
+    """Set by hand or through `/scale`; None leaves it to `scaling`."""
+    paused: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Invalid:
+    """A spec that cannot be served until its generation changes. Its running children are left as they are."""
+
+    namespace: str
+    name: str
+    uid: str
+    generation: int
+    reason: str
+    """`InvalidSpec` or `RuntimeNotSupported`: the reason of condition Accepted."""
+    message: str
+    """Names the field and the fix; one line a mistake."""
+
+
+def parse(raw: Any) -> ServiceSpec | Invalid:
+    """The InferenceService in `raw`, a JSON object as the API server keeps it. Never raises."""
+    raise NotImplementedError

@@ -1,0 +1,54 @@
+"""The words of the status: actions, reasons and condition types. They are API: scripts and alerts match on them."""
+
+from enum import StrEnum
+
+
+class Action(StrEnum):
+    """What a decision does. Everything but Hold changes one thing."""
+
+    HOLD = "Hold"
+    SCALE_UP = "ScaleUp"
+    SCALE_DOWN = "ScaleDown"
+    RAISE_SEQ_LIMIT = "RaiseSeqLimit"
+    LOWER_SEQ_LIMIT = "LowerSeqLimit"
+    RAISE_TOKEN_BUDGET = "RaiseTokenBudget"
+    LOWER_TOKEN_BUDGET = "LowerTokenBudget"
+    ROLL_BACK_LIMITS = "RollBackLimits"
+
+
+class Reason(StrEnum):
+    """Why a decision was taken."""
+
+    WITHIN_TARGET = "WithinTarget"
+    QUEUE_TIME_OVER_BUDGET = "QueueTimeOverBudget"
+    TTFT_OVER_TARGET = "TTFTOverTarget"
+    ITL_OVER_TARGET = "ITLOverTarget"
+    TOKEN_BUDGET_SATURATED = "TokenBudgetSaturated"
+    SEQ_LIMIT_SATURATED = "SeqLimitSaturated"
+    HEADROOM_EXCESS = "HeadroomExcess"
+    AT_MIN = "AtMin"
+    AT_MAX = "AtMax"
+    INSUFFICIENT_GPU = "InsufficientGPU"
+    STABILIZING = "Stabilizing"
+    SCALING_IN_PROGRESS = "ScalingInProgress"
+    ROLLOUT_IN_PROGRESS = "RolloutInProgress"
+    INSUFFICIENT_DATA = "InsufficientData"
+    METRICS_STALE = "MetricsStale"
+    PAUSED = "Paused"
+    PINNED_BY_USER = "PinnedByUser"
+    FIXED_BY_SPEC = "FixedBySpec"
+    SLO_INFEASIBLE = "SLOInfeasible"
+    ROLLED_BACK = "RolledBack"
+
+
+class ConditionType(StrEnum):
+    """In the order in which status lists them."""
+
+    READY = "Ready"
+    ACCEPTED = "Accepted"
+    PROGRESSING = "Progressing"
+    MODEL_LOADED = "ModelLoaded"
+    METRICS_AVAILABLE = "MetricsAvailable"
+    SLO_MET = "SLOMet"
+    SCALING_ACTIVE = "ScalingActive"
+    TUNING_ACTIVE = "TuningActive"

@@ -1,0 +1,118 @@
+"""What is known about one service at one moment: the only input of a decision besides the spec and the time.
+
+Everything is a value. What could not be learnt is None, never zero; a rule that needs it holds.
+Times named `_s` without more are Unix seconds; ages and spans say so.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from headrace_operator.api.spec import Limits
+from headrace_operator.api.status import Previous
+
+
+@dataclass(frozen=True, slots=True)
+class Histogram:
+    """Observations of one window: the difference of two scrapes, counter resets removed, summed over pods."""
+
+    upper_edges: tuple[float, ...]
+    """Finite and ascending; the last bucket is open."""
+    counts: tuple[int, ...]
+    """Cumulative, one for each edge, as Prometheus counts: observations at most the edge."""
+    total: int
+    sum: float
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """The samples between `start_s` and `end_s` (those of the oldest and the newest scrape used).
+
+    Totals and histograms are summed over the reporting pods. A field that no pod reported is None.
+    """
+
+    start_s: float
+    end_s: float
+    longest_gap_s: float
+    """Longest span, up to the time of the observation, in which no pod could be scraped."""
+    pods_reporting: int
+    """Pods with a fresh scrape at the end."""
+    pods_expected: int
+    """Ready pods."""
+    arrivals: int | None = None
+    rejections: int | None = None
+    good: int | None = None
+    late: int | None = None
+    failed: int | None = None
+    prompt_tokens: int | None = None
+    generation_tokens: int | None = None
+    preemptions: int | None = None
+    steps: int | None = None
+    queue_time_s: Histogram | None = None
+    ttft_s: Histogram | None = None
+    itl_s: Histogram | None = None
+    e2e_s: Histogram | None = None
+    step_budget_used_ratio: Histogram | None = None
+    running_per_pod: float | None = None
+    """Mean over time and pods of the requests that run."""
+    running_peak: float | None = None
+    """The most that any pod ran at once, at a scrape."""
+    waiting: float | None = None
+    """Mean over time of the requests that wait, all pods together."""
+    oldest_waiting_age_s: float | None = None
+    """At the newest scrape, of the worst pod; 0 where nothing waits."""
+    kv_used_ratio: float | None = None
+    """Mean over time of the worst pod."""
+
+    @property
+    def span_s(self) -> float:
+        return max(0.0, self.end_s - self.start_s)
+
+
+@dataclass(frozen=True, slots=True)
+class Scrape:
+    """The newest successful scrape of one pod."""
+
+    at_s: float
+    limits: Limits | None
+    """Active limits by `headrace_limit`; None where the engine has none."""
+    in_flight: int | None
+    draining: bool | None
+
+
+@dataclass(frozen=True, slots=True)
+class PodObservation:
+    """A pod that the service's Deployment owns (by its chain of controller uids, never by labels alone)."""
+
+    name: str
+    uid: str
+    ip: str | None
+    created_s: float
+    phase: str
+    ready: bool
+    deleting: bool
+    template_hash: str | None
+    """Label `pod-template-hash`: which ReplicaSet made it."""
+    restarts: int = 0
+    trouble: str | None = None
+    """Why it does not run: Kubernetes' word, such as `Unschedulable`, `ImagePullBackOff`, `CrashLoopBackOff`,
+    `OOMKilled`. None where it is well or simply starting."""
+    trouble_message: str | None = None
+    draining_since_s: float | None = None
+    scrape: Scrape | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Observation:
+    """One consistent view, taken from the store and the windows; building it does no I/O."""
+
+    children: Mapping[str, Mapping[str, Any]]
+    """Live objects with the names of our children, by kind (`Deployment`, `Service`, `ConfigMap`,
+    `PodDisruptionBudget`), as the API server gave them. A kind that is not there does not exist."""
+    previous: Previous
+    """What the status said: all that earlier decisions left behind."""
+    pods: tuple[PodObservation, ...] = field(default=())
+    window: Window | None = None
+    """From `window_start_s` on; None before the first scrape."""
+    observing_since_s: float | None = None
+    """Since when this operator has scraped the service without a break longer than a window."""
