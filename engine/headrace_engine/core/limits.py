@@ -48,14 +48,21 @@ class Limits:
         Raises:
             LimitsError: an unknown name, a value that is no integer, or one outside [least, capacity].
         """
-        least = {"long_prefill_token_threshold": 0, "max_num_queued_reqs": 0, "max_num_queued_tokens": 0}
         names = {entry.name for entry in fields(self)}
-        for name, value in changes.items():
+        for name in changes:
             if name not in names:
                 raise LimitsError(name, f"is no limit; the limits are {', '.join(sorted(names))}")
+        changed = replace(self, **changes)
+        changed.validate(capacity)
+        return changed
+
+    def validate(self, capacity: Capacity) -> None:
+        """Raise `LimitsError` for the first limit that is no integer or outside [least, capacity]."""
+        least = {"long_prefill_token_threshold": 0, "max_num_queued_reqs": 0, "max_num_queued_tokens": 0}
+        for entry in fields(self):
+            name, value = entry.name, getattr(self, entry.name)
             if isinstance(value, bool) or not isinstance(value, int):
                 raise LimitsError(name, "takes an integer")
             low, high = least.get(name, 1), getattr(capacity, name, 2**31 - 1)
             if not low <= value <= high:
                 raise LimitsError(name, f"takes {low} to {high}, the capacity that this engine started with")
-        return replace(self, **changes)

@@ -1,11 +1,13 @@
 """One step, as plain data: what the scheduler plans, what the runner answers, what the client is told.
 
 `Scheduler.schedule(now_s)` returns a `Plan`; the runner computes its rows and answers with an `Outcome`;
-`Scheduler.commit(plan, outcome, now_s)` applies both and returns the events. Nothing else changes a request.
+`Scheduler.commit(plan, outcome, now_s)` applies both and returns the events. Only commit moves
+a request forward.
 """
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 
 from headrace_engine.core.request import FinishReason, Sampling
 
@@ -14,9 +16,10 @@ from headrace_engine.core.request import FinishReason, Sampling
 class Row:
     """The tokens of one request that one step computes.
 
-    `token_ids` stand at positions `start`, `start + 1`, ... Their KV goes into `block_table` (position p into slot
-    `p % block_size` of block `block_table[p // block_size]`), which already holds room for them and is not changed
-    until the step is committed. `sampled_rows` is 0 where the chunk does not end at the last known token, else 1.
+    `token_ids` stand at positions `start`, `start + 1`, ... Their KV goes into `block_table` (position p into
+    slot `p % block_size` of block `block_table[p // block_size]`), which already holds room for them and is
+    not changed until the step is committed. `sampled_rows` is 0 where the chunk does not end at the last
+    known token, else 1.
     """
 
     request_id: str
@@ -25,6 +28,15 @@ class Row:
     block_table: Sequence[int]
     sampled_rows: int
     sampling: Sampling
+
+
+class Hold(StrEnum):
+    """Why a step admitted no more of the requests that wait."""
+
+    BUDGET = "budget"
+    SLOTS = "slots"
+    BLOCKS = "blocks"
+    PREEMPTION = "preemption"
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +51,10 @@ class Plan:
     num_decode_tokens: int = 0
     context_tokens: int = 0
     """Tokens whose KV the step's attention reads: the sum of every row's end position."""
+    budget_tokens: int = 0
+    """The token budget that this step was planned within."""
+    hold: Hold | None = None
+    """What held back the head of the queue; None if nobody is left waiting."""
 
     @property
     def num_tokens(self) -> int:
@@ -47,7 +63,7 @@ class Plan:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What the runner computed: the sampled token ids of each row that samples, and how long the step took."""
+    """What the runner computed: the sampled ids of each row that samples, and how long the step took."""
 
     sampled: Mapping[str, Sequence[int]]
     duration_s: float
@@ -72,7 +88,7 @@ class Preempted:
 
 @dataclass(frozen=True, slots=True)
 class Tokens:
-    """New output of a request."""
+    """New output of a request. A stop id is no output: it stands in `Finished.stop_token_id` alone."""
 
     request_id: str
     token_ids: Sequence[int]
@@ -80,12 +96,17 @@ class Tokens:
 
 @dataclass(frozen=True, slots=True)
 class Finished:
-    """The one terminal event of a request that was accepted."""
+    """The one terminal event of an accepted request, and its last; the counts are the request's usage."""
 
     request_id: str
     reason: FinishReason
     stop_token_id: int | None = None
     message: str | None = None
+    prompt_tokens: int = 0
+    output_tokens: int = 0
+    """Generated tokens, a stop id included."""
+    cached_tokens: int = 0
+    """Prompt tokens that the prefix cache spared."""
 
 
 Event = Scheduled | Preempted | Tokens | Finished
@@ -96,6 +117,8 @@ class Rejection:
     """Why a request was not accepted. It never entered the engine, so it has no terminal event."""
 
     reason: str
-    """`never_fits` (400), `queue_full_requests`, `queue_full_tokens`, `draining` (429 or 503)."""
+    """`never_fits`, `invalid`, `duplicate_id` (400), `queue_full_requests`, `queue_full_tokens` (429),
+    `draining` (503).
+    """
     message: str
     retry_after_s: float | None = None

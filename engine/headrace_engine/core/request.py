@@ -1,8 +1,8 @@
 """What a client asks for, and where it stands.
 
 A request has no phase: it has tokens, a count of those already computed (their KV is in blocks) and a status.
-Every step moves the computed count towards the number of tokens; that one rule covers chunked prefill, decode,
-prefix hits and resumption after preemption. Only `Scheduler` changes a request.
+Every step moves the computed count towards the number of tokens; that one rule covers chunked prefill,
+decode, prefix hits and resumption after preemption. Only `Scheduler` changes a request.
 """
 
 from dataclasses import dataclass, field
@@ -10,7 +10,10 @@ from enum import StrEnum
 
 
 class Status(StrEnum):
-    """Where a request stands. `FINISHED` is the only terminal status."""
+    """Where a request stands. `FINISHED` is the only terminal status, and every other leads to it.
+
+    waiting -> running -> finished, and any number of times running -> preempted -> running.
+    """
 
     WAITING = "waiting"
     RUNNING = "running"
@@ -45,8 +48,8 @@ class Sampling:
 class Request:
     """One sequence to generate.
 
-    `prompt_token_ids` is fixed; `output_token_ids` grows by commit. `computed_tokens` counts the tokens whose KV
-    stands in `block_table`. Times are seconds on the caller's monotonic clock.
+    `prompt_token_ids` is fixed; `output_token_ids` grows by commit. `computed_tokens` counts the tokens whose
+    KV stands in `block_table`. Times are seconds on the caller's monotonic clock.
     """
 
     request_id: str
@@ -62,11 +65,18 @@ class Request:
     tenant: str = ""
     queue_deadline_s: float | None = None
     """Not scheduled by then: the request expires."""
+    block_salt: bytes = b""
+    """Requests share cached blocks only with equal salts (tenant, adapter)."""
 
     status: Status = Status.WAITING
     output_token_ids: list[int] = field(default_factory=list)
+    token_limit: int = 0
+    """Prompt and output together end here: `max_tokens`, the model's length or the pool's. Set at submission.
+    """
     computed_tokens: int = 0
     block_table: list[int] = field(default_factory=list)
+    block_digests: list[bytes] = field(default_factory=list)
+    """The hash chain of the full blocks looked at so far."""
     cached_tokens: int = 0
     first_scheduled_s: float | None = None
     first_token_s: float | None = None
@@ -79,9 +89,19 @@ class Request:
         return len(self.prompt_token_ids) + len(self.output_token_ids)
 
     @property
+    def most_tokens(self) -> int:
+        """Tokens whose KV the request can ever need: the last one is sampled and never computed."""
+        return self.token_limit - 1
+
+    @property
     def pending_tokens(self) -> int:
         """Tokens known but not yet computed: 1 for a decode, more for a prefill or a resumption."""
         return self.total_tokens - self.computed_tokens
+
+    @property
+    def is_decode(self) -> bool:
+        """Whether the one token left to compute is the newest output."""
+        return self.pending_tokens == 1 and bool(self.output_token_ids)
 
     def tokens(self, start: int, stop: int) -> list[int]:
         """The token ids of positions [start, stop)."""

@@ -1,0 +1,98 @@
+"""The bounded queue: which requests are taken in, and when a refused client should come back.
+
+Counted are newcomers, those accepted and not yet scheduled for the first time; a preempted request was
+admitted before and never counts against them. A newcomer that finds a free slot and no backlog does not
+queue, so the bounds do not apply to it: a bound of 0 means "serve at once or refuse". Counts are exact; the
+step loop's thread owns them.
+"""
+
+import math
+from collections import OrderedDict
+
+from headrace_engine.core.drain_rate import DrainRate
+from headrace_engine.core.limits import Limits
+from headrace_engine.core.plan import Rejection
+from headrace_engine.core.request import Request
+
+
+def misfit(request: Request, most_total_tokens: int) -> Rejection | None:
+    """Why no engine of this size can ever serve a request; None if it can."""
+    if not request.prompt_token_ids:
+        return Rejection("invalid", "The prompt is empty. Send at least one token.")
+    if request.max_tokens < 1:
+        return Rejection("invalid", "max_tokens must be at least 1.")
+    if len(request.prompt_token_ids) >= most_total_tokens:
+        return Rejection(
+            "never_fits",
+            f"The prompt has {len(request.prompt_token_ids)} tokens, and prompt and output together may have "
+            f"{most_total_tokens}. Shorten the prompt.",
+        )
+    return None
+
+
+class Admission:
+    """Newcomers and the rate at which they are scheduled."""
+
+    RETRY_AFTER_S = (1.0, 60.0)
+    """Least and most seconds that a client is asked to stay away."""
+
+    def __init__(self) -> None:
+        self._newcomers: OrderedDict[str, Request] = OrderedDict()
+        self._drain_rate = DrainRate()
+        self._last_step_s = -math.inf
+        self._backlogged = False
+        self._left_requests = 0
+        self._left_tokens = 0
+        self.waiting_tokens = 0
+        """Prompt tokens of all newcomers."""
+
+    @property
+    def num_newcomers(self) -> int:
+        return len(self._newcomers)
+
+    def refuse(self, request: Request, limits: Limits, free_slots: int) -> Rejection | None:
+        """Why the queue does not take a request; None if it does."""
+        served_at_once = 0 if self._backlogged else max(0, free_slots)
+        queued = len(self._newcomers) - served_at_once
+        if queued < 0 and not self._newcomers:
+            return None
+        if queued >= limits.max_num_queued_reqs:
+            return self._full("queue_full_requests", f"max_num_queued_reqs is {limits.max_num_queued_reqs}")
+        if self.waiting_tokens + len(request.prompt_token_ids) > limits.max_num_queued_tokens:
+            return self._full("queue_full_tokens", f"max_num_queued_tokens is {limits.max_num_queued_tokens}")
+        return None
+
+    def enter(self, request: Request) -> None:
+        """Count a newcomer that was accepted."""
+        self._newcomers[request.request_id] = request
+        self.waiting_tokens += len(request.prompt_token_ids)
+
+    def leave(self, request: Request, *, scheduled: bool) -> None:
+        """Stop counting a newcomer: it was scheduled, or it ended first. Others are ignored."""
+        if self._newcomers.pop(request.request_id, None) is None:
+            return
+        self.waiting_tokens -= len(request.prompt_token_ids)
+        if scheduled:
+            self._left_requests += 1
+            self._left_tokens += len(request.prompt_token_ids)
+
+    def step(self, now_s: float) -> None:
+        """Measure the drain: a step has just been planned."""
+        if self._backlogged:
+            self._drain_rate.observe(now_s - self._last_step_s, self._left_requests, self._left_tokens)
+        self._left_requests = self._left_tokens = 0
+        self._backlogged, self._last_step_s = bool(self._newcomers), now_s
+
+    def oldest_age_s(self, now_s: float) -> float | None:
+        """How long the oldest newcomer has waited; None if none waits."""
+        oldest = next(iter(self._newcomers.values()), None)
+        return None if oldest is None else now_s - oldest.arrival_s
+
+    def _full(self, reason: str, bound: str) -> Rejection:
+        least_s, most_s = self.RETRY_AFTER_S
+        drain_s = self._drain_rate.drain_time_s(len(self._newcomers), self.waiting_tokens)
+        message = (
+            f"The queue is full: {len(self._newcomers)} requests with {self.waiting_tokens} prompt tokens "
+            f"wait, and {bound}. Try again after the time given."
+        )
+        return Rejection(reason, message, least_s if drain_s is None else min(max(drain_s, least_s), most_s))

@@ -1,0 +1,53 @@
+"""The order in which waiting requests are admitted. A new order is a new class, never a branch in the
+scheduler.
+"""
+
+from collections import OrderedDict
+from typing import Protocol
+
+from headrace_engine.core.request import Request, Status
+
+
+class Policy(Protocol):
+    """The waiting requests, in order. Each method costs the same however many wait (or their logarithm).
+
+    A request whose status is `PREEMPTED` is being resumed: it comes before newcomers of equal rank, because
+    its client is already reading.
+    """
+
+    def push(self, request: Request, now_s: float) -> None:
+        """Take a request in."""
+        ...
+
+    def peek(self, now_s: float) -> Request | None:
+        """Who is next; None if nobody waits. Only the head is ever admitted, so a large request is not
+        starved.
+        """
+        ...
+
+    def remove(self, request: Request) -> None:
+        """Let a request go: it was admitted, or it ended while it waited."""
+        ...
+
+    def __len__(self) -> int: ...
+
+
+class FirstComeFirstServed:
+    """`fcfs`: by arrival, the resumed before the rest."""
+
+    def __init__(self) -> None:
+        self._line: OrderedDict[str, Request] = OrderedDict()
+
+    def push(self, request: Request, now_s: float) -> None:  # noqa: ARG002 - the order does not depend on time
+        self._line[request.request_id] = request
+        if request.status is Status.PREEMPTED:
+            self._line.move_to_end(request.request_id, last=False)
+
+    def peek(self, now_s: float) -> Request | None:  # noqa: ARG002
+        return next(iter(self._line.values()), None)
+
+    def remove(self, request: Request) -> None:
+        del self._line[request.request_id]
+
+    def __len__(self) -> int:
+        return len(self._line)
