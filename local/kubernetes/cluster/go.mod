@@ -1,4 +1,4 @@
-module headrace.dev/local/kubernetes
+module headrace.dev/local/cluster
 
 go 1.24.0
 

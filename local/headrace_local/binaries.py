@@ -1,0 +1,145 @@
+"""The Kubernetes programs, built once from Go modules and found again by a digest of what they are built from.
+
+A build appears in the cache whole or not at all: it is made beside its place and renamed. Builders wait for each other.
+"""
+
+import hashlib
+import os
+import re
+import shutil
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+
+from headrace_local.cache import cache_directory, exclusively
+from headrace_local.missing import Missing, go_command
+from headrace_local.progress import Phases
+
+SOURCES = Path(__file__).resolve().parents[1] / "kubernetes"
+
+MULTI_CALL = "headrace-kube"
+MULTI_CALL_NAMES = (
+    "etcd",
+    "kube-apiserver",
+    "kube-controller-manager",
+    "kube-scheduler",
+    "kube-proxy",
+    "kubelet",
+    "kubectl",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Module:
+    """One Go module below `SOURCES` and the program that it makes."""
+
+    name: str
+    program: str
+    package: str
+    title: str
+    expected: str
+
+
+MODULES = (
+    Module("pause", "pause", ".", "pause", ""),
+    Module("helm", "helm", "helm.sh/helm/v3/cmd/helm", "Helm", "about 2 min on 2 cores, once"),
+    Module("coredns", "coredns", ".", "CoreDNS", "about 2 min on 2 cores, once"),
+    Module("cluster", MULTI_CALL, ".", "Kubernetes and etcd", "about 6 min on 2 cores, once"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Binaries:
+    """A directory with every program that a cluster needs."""
+
+    directory: Path
+
+    def __getitem__(self, program: str) -> Path:
+        return self.directory / program
+
+
+def sources_digest(sources: Path, go_version: str) -> str:
+    """A name for the build: the same for the same sources and compiler, wherever the checkout lies."""
+    digest = hashlib.sha256(go_version.encode())
+    for file in sorted(path for path in sources.rglob("*") if path.is_file()):
+        digest.update(f"\0{file.relative_to(sources)}\0".encode())
+        digest.update(file.read_bytes())
+    return digest.hexdigest()[:16]
+
+
+def ensure_binaries(phases: Phases) -> Binaries:
+    """The programs of these sources, built now if they are not in the cache. Raises `Missing` where Go cannot."""
+    go = go_command()
+    root = cache_directory() / "bin"
+    directory = root / sources_digest(SOURCES, _go_version(go))
+    if not directory.exists():
+        with exclusively(
+            root / ".lock", waiting=lambda: phases.note("another build is under way: waiting for it")
+        ):
+            if not directory.exists():
+                _build(go, directory, phases)
+    return Binaries(directory)
+
+
+def _go_version(go: str) -> str:
+    # Asked inside the module: an older Go then fetches the toolchain that go.mod names, or says that it cannot.
+    asked = subprocess.run(
+        [go, "env", "GOVERSION"], cwd=SOURCES / "cluster", check=False, capture_output=True, text=True
+    )
+    if asked.returncode != 0:
+        raise Missing(f"Go cannot build Kubernetes: {asked.stderr.strip()}")
+    return asked.stdout.strip()
+
+
+def _build(go: str, directory: Path, phases: Phases) -> None:
+    for unfinished in directory.parent.glob(".building-*"):
+        shutil.rmtree(unfinished)
+    building = directory.parent / f".building-{directory.name}"
+    building.mkdir()
+    for module in MODULES:
+        with phases.phase(f"building {module.title}", expected=module.expected):
+            _build_module(go, module, building / module.program)
+    for name in MULTI_CALL_NAMES:
+        (building / name).symlink_to(MULTI_CALL)
+    building.rename(directory)
+
+
+def _build_module(go: str, module: Module, output: Path) -> None:
+    flags = " ".join(["-s -w", *(f"-X {name}={value}" for name, value in _versions(module).items())])
+    command = [
+        go,
+        "build",
+        "-trimpath",
+        "-buildvcs=false",
+        "-ldflags",
+        flags,
+        "-o",
+        str(output),
+        module.package,
+    ]
+    environment = {**os.environ, "CGO_ENABLED": "0"}
+    built = subprocess.run(
+        command, cwd=SOURCES / module.name, env=environment, check=False, capture_output=True, text=True
+    )
+    if built.returncode != 0:
+        last = "\n".join(built.stderr.strip().splitlines()[-10:])
+        raise Missing(f"Go could not build {module.title} (is the module proxy reachable?):\n{last}")
+
+
+def _versions(module: Module) -> dict[str, str]:
+    """The version variables that each project's own build sets: unset, the API server calls itself v0.0.0."""
+    if module.program == MULTI_CALL:
+        version = _required_version("cluster", "k8s.io/kubernetes")
+        major, minor, _ = version.removeprefix("v").split(".", 2)
+        values = {"gitVersion": version, "gitMajor": major, "gitMinor": minor}
+        return {f"k8s.io/component-base/version.{name}": value for name, value in values.items()}
+    if module.program == "helm":
+        return {"helm.sh/helm/v3/internal/version.version": _required_version("helm", "helm.sh/helm/v3")}
+    return {}
+
+
+def _required_version(module: str, path: str) -> str:
+    go_mod = (SOURCES / module / "go.mod").read_text()
+    found = re.search(rf"^(?:require|\t) ?{re.escape(path)} (v\S+)", go_mod, re.MULTILINE)
+    assert found is not None, f"local/kubernetes/{module}/go.mod requires {path}"
+    return found.group(1)

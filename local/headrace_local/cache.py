@@ -1,0 +1,34 @@
+"""Where Headrace keeps what is costly to make, and how two processes share it.
+
+Everything below the cache may be deleted while nothing runs; it is made again.
+"""
+
+import fcntl
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+
+def cache_directory() -> Path:
+    """`$HEADRACE_CACHE`, or `headrace` in the user's cache directory. It need not exist yet."""
+    if own := os.environ.get("HEADRACE_CACHE"):
+        return Path(own).absolute()
+    users = os.environ.get("XDG_CACHE_HOME")
+    return (Path(users) if users else Path.home() / ".cache").absolute() / "headrace"
+
+
+@contextmanager
+def exclusively(lock_file: Path, *, waiting: Callable[[], None] = lambda: None) -> Iterator[None]:
+    """Hold `lock_file` alone among all processes of the machine; `waiting` is called once if another holds it.
+
+    The kernel drops the lock with its process, so a killed holder blocks nobody.
+    """
+    lock_file.parent.mkdir(parents=True, exist_ok=True)
+    with lock_file.open("w") as held:
+        try:
+            fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            waiting()
+            fcntl.flock(held, fcntl.LOCK_EX)
+        yield

@@ -1,0 +1,129 @@
+"""The runtime that engine pods run in on a developer's machine: the machine's own Python environment, mounted.
+
+An engine image with torch is gigabytes that change with every edit. Here its place is taken by an image of a few empty
+directories, and the containers of the runtime class `headrace-dev` see `/usr`, the interpreter, the virtual
+environment and the checkout's engine, read-only. Pods need no hostPath for it and stay as restricted as they are.
+Other pods run in the plain runtime and see nothing of the machine.
+"""
+
+import os
+import stat
+import sys
+from collections.abc import Iterable
+from copy import deepcopy
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from headrace_local.containerd import DEV_RUNTIME, bind_mount
+from headrace_local.missing import Missing
+from headrace_local.oci import Image, Layer
+
+ENGINE_IMAGE = "headrace.local/engine:dev"
+ENGINE_USER_ID = 65532
+SOURCE_ROOTS = ("engine", "operator")
+_SYSTEM = Path("/usr")
+# What programs below /usr look up outside it.
+_SYSTEM_CONFIGURATION = (Path("/etc/alternatives"), Path("/etc/ssl"))
+
+
+@dataclass(frozen=True, slots=True)
+class Environment:
+    """A virtual environment, the interpreter beneath it, and the checkout that is installed in it."""
+
+    prefix: Path
+    interpreter: Path
+    checkout: Path
+
+    @classmethod
+    def current(cls) -> "Environment":
+        """That of this very process."""
+        checkout = Path(__file__).resolve().parents[2]
+        return cls(Path(sys.prefix), Path(sys.base_prefix), checkout)
+
+    def paths(self) -> list[Path]:
+        """The directories to mount under their own names, the shortest set that holds them all."""
+        python = self.prefix / "bin" / "python"
+        wanted = [
+            _SYSTEM,
+            self.prefix,
+            self.interpreter,
+            self.interpreter.resolve(),
+            python.resolve().parents[1],
+        ]
+        if python.is_symlink():
+            # uv links to a name of the interpreter that is a link itself: that name must be there too.
+            wanted.append(Path(os.path.normpath(python.parent / python.readlink())).parents[1])
+        wanted += [self.checkout / root for root in SOURCE_ROOTS]
+        wanted += [path for path in _SYSTEM_CONFIGURATION if path.is_dir()]
+        return _outermost(wanted)
+
+
+def dev_runtime_spec(default: dict[str, Any], environment: Environment) -> dict[str, Any]:
+    """Containerd's default specification with the environment mounted and the machine's own file limits.
+
+    Raises `Missing` where the engine's user could not read what would be mounted.
+    """
+    spec = deepcopy(default)
+    spec["process"].pop("rlimits", None)
+    for path in environment.paths():
+        source = path.resolve()
+        require_readable_by_all(source)
+        spec["mounts"].append(bind_mount(source, path))
+    return spec
+
+
+def engine_image(environment: Environment) -> Image:
+    """The small root that the environment is mounted into; it starts `headrace` as the real engine image does."""
+    directories = dict.fromkeys(("/etc", "/dev", "/proc", "/sys", "/run", "/usr", "/var", "/home"), 0o755)
+    passwd = f"root:x:0:0::/root:/usr/sbin/nologin\nheadrace:x:{ENGINE_USER_ID}:{ENGINE_USER_ID}::/tmp:/usr/sbin/nologin\n"
+    files = {
+        "/etc/passwd": passwd,
+        "/etc/group": f"root:x:0:\nheadrace:x:{ENGINE_USER_ID}:\n",
+        "/etc/nsswitch.conf": "passwd: files\ngroup: files\nhosts: files dns\n",
+    }
+    return Image(
+        reference=ENGINE_IMAGE,
+        layer=Layer(
+            directories={**directories, "/tmp": 0o1777},
+            files={path: (content.encode(), 0o644) for path, content in files.items()},
+            symlinks={f"/{name}": f"usr/{name}" for name in ("bin", "sbin", "lib", "lib32", "lib64")},
+        ),
+        entrypoint=("headrace",),
+        environment={
+            "PATH": f"{environment.prefix}/bin:/usr/local/bin:/usr/bin:/bin",
+            "HOME": "/tmp",
+            "VIRTUAL_ENV": str(environment.prefix),
+            "PYTHONDONTWRITEBYTECODE": "1",
+            "PYTHONUNBUFFERED": "1",
+        },
+        user=f"{ENGINE_USER_ID}:{ENGINE_USER_ID}",
+    )
+
+
+def runtime_class() -> dict[str, Any]:
+    """The Kubernetes object that lets a pod ask for this runtime."""
+    return {
+        "apiVersion": "node.k8s.io/v1",
+        "kind": "RuntimeClass",
+        "metadata": {"name": DEV_RUNTIME},
+        "handler": DEV_RUNTIME,
+    }
+
+
+def require_readable_by_all(directory: Path) -> None:
+    """Raise `Missing` where a container's user, who is nobody on this machine, could not list the directory."""
+    needed = stat.S_IROTH | stat.S_IXOTH
+    if directory.stat().st_mode & needed != needed:
+        raise Missing(
+            f"Pods run as nobody and could not read {directory}: allow it with `chmod -R o+rX {directory}`."
+        )
+
+
+def _outermost(paths: Iterable[Path]) -> list[Path]:
+    """The given directories without those that lie in another of them, sorted."""
+    kept: list[Path] = []
+    for path in sorted(set(paths)):
+        if not any(path.is_relative_to(outer) for outer in kept):
+            kept.append(path)
+    return kept

@@ -1,0 +1,93 @@
+"""The network and mount namespace in which a cluster lives, held by one sleeping process as a pod's are by its sandbox.
+
+Inside, `/run` is a fresh tmpfs and the directories that kubelet and CNI have fixed names for are the cluster's own, so
+that clusters never meet each other nor a container runtime of the machine, and every mount they make dies with them.
+Outside nothing is mounted at all.
+"""
+
+import json
+import subprocess
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from headrace_local.missing import Missing
+from headrace_local.processes import Daemons, Process
+
+HOLDER = "sandbox"
+START_TIMEOUT_S = 5.0
+# Directories that the daemons use whatever they are told: bound to the cluster's own inside.
+FIXED_DIRECTORIES = ("/var/lib/kubelet", "/var/lib/cni", "/var/log/pods", "/var/log/containers")
+
+_MOUNT = """
+mount --make-rslave / && mount --make-rshared /
+mount -t tmpfs -o mode=755 tmpfs /run && mkdir /run/lock /run/netns
+own=$1; shift
+for directory; do mount --bind "$own$directory" "$directory"; done
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Sandbox:
+    """Runs programs inside a cluster's namespaces."""
+
+    holder: Process
+
+    def command(self, *command: str) -> list[str]:
+        """The command that runs `command` inside (it becomes the program: the pid stays)."""
+        return ["nsenter", f"--target={self.holder.pid}", "--net", "--mount", "--", *command]
+
+    def run(self, *command: str, timeout_s: float = 120.0) -> str:
+        """Run a program inside to its end; its output. Raises `CalledProcessError`."""
+        inside = self.command(*command)
+        done = subprocess.run(
+            inside, check=True, capture_output=True, text=True, timeout=timeout_s, stdin=subprocess.DEVNULL
+        )
+        return done.stdout
+
+
+def start_sandbox(daemons: Daemons, own: Path) -> Sandbox:
+    """Make the namespaces; `own` will hold what the daemons write below `FIXED_DIRECTORIES`."""
+    _make_mount_points(own)
+    holder = daemons.start(
+        HOLDER, ["unshare", "--net", "--mount", "--propagation=private", "sleep", "infinity"]
+    )
+    _await_program(holder, "sleep", daemons)
+    sandbox = Sandbox(holder)
+    try:
+        sandbox.run("sh", "-e", "-c", _MOUNT, "sh", str(own), *FIXED_DIRECTORIES)
+    except subprocess.CalledProcessError as error:
+        raise Missing(
+            f"This machine lets nobody mount in a namespace of their own: {error.stderr.strip()}"
+        ) from error
+    return sandbox
+
+
+def remove_mount_points(own: Path) -> None:
+    """Remove the machine's directories that `start_sandbox` had to make, unless somebody uses them by now."""
+    record = own / "made.json"
+    if not record.exists():
+        return
+    for directory in reversed(json.loads(record.read_text())):
+        try:
+            Path(directory).rmdir()
+        except OSError:
+            continue
+
+
+def _make_mount_points(own: Path) -> None:
+    made: list[str] = []
+    for fixed in map(Path, FIXED_DIRECTORIES):
+        (own / fixed.relative_to("/")).mkdir(parents=True, exist_ok=True)
+        made += [str(path) for path in (*reversed(fixed.parents), fixed) if not path.exists()]
+        (own / "made.json").write_text(json.dumps(made))
+        fixed.mkdir(parents=True, exist_ok=True)
+
+
+def _await_program(process: Process, program: str, daemons: Daemons) -> None:
+    deadline_s = time.monotonic() + START_TIMEOUT_S
+    comm = Path(f"/proc/{process.pid}/comm")
+    while not (process.alive and comm.read_text().strip() == program):
+        if not process.alive or time.monotonic() > deadline_s:
+            raise Missing(f"This machine lets nobody make namespaces: {daemons.last_words(HOLDER)}")
+        time.sleep(0.002)

@@ -1,0 +1,3 @@
+module headrace.dev/local/pause
+
+go 1.24.0
