@@ -18,7 +18,7 @@ ADMIN_PORT = 8001
 
 SERVICE_LABEL = f"{GROUP}/inferenceservice"
 RENDERED_HASH_ANNOTATION = f"{GROUP}/rendered-hash"
-"""On every child: the digest of what was rendered. Equal digest, different fields: somebody else edited it."""
+"""On every child: the digest of what was rendered. Same digest, other fields: somebody else edited it."""
 DRAINING_ANNOTATION = f"{GROUP}/draining"
 """On a pod that is being emptied before it is removed: the RFC 3339 time at which that began."""
 DELETION_COST_ANNOTATION = "controller.kubernetes.io/pod-deletion-cost"

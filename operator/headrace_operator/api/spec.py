@@ -1,12 +1,10 @@
 """The declared service as the rest of the operator sees it: parsed once, frozen, in seconds and ratios.
 
-`parse(raw)` takes whatever the API server stored and never raises: it answers `ServiceSpec`, or `Invalid` with the
-field and what to do. Objects may predate a rule of the CRD, so parsing validates everything again.
+`parsing.parse` makes it of whatever the API server stored.
 """
 
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any
 
 
 class Runtime(StrEnum):
@@ -141,7 +139,7 @@ class ServiceSpec:
 
 @dataclass(frozen=True, slots=True)
 class Invalid:
-    """A spec that cannot be served until its generation changes. Its running children are left as they are."""
+    """A spec that cannot be served until its generation changes. Its running children stay as they are."""
 
     namespace: str
     name: str
@@ -151,8 +149,3 @@ class Invalid:
     """`InvalidSpec` or `RuntimeNotSupported`: the reason of condition Accepted."""
     message: str
     """Names the field and the fix; one line a mistake."""
-
-
-def parse(raw: Any) -> ServiceSpec | Invalid:
-    """The InferenceService in `raw`, a JSON object as the API server keeps it. Never raises."""
-    raise NotImplementedError

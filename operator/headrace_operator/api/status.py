@@ -1,6 +1,7 @@
-"""What the status says, read back as values: the only memory of the operator.
+"""What the status holds, as values: conditions, applied changes, and all that one decision leaves to the next.
 
-`read(raw)` takes any JSON and never raises: what is malformed or forged is None, and every use clamps to the spec.
+The status is the operator's only memory. `status_reading` makes these of a document, `status_document` a document
+of these.
 """
 
 from collections.abc import Mapping
@@ -8,12 +9,20 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from headrace_operator.api.spec import Limits
-from headrace_operator.api.vocabulary import Action, Reason
+from headrace_operator.api.vocabulary import Action, Outcome, Reason
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """What a decision moves: replicas and limits."""
+
+    replicas: int
+    limits: Limits
 
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """A metav1.Condition; `status` is True, False or Unknown."""
+    """A metav1.Condition; `status` is True, False or Unknown, `since_s` its last transition."""
 
     type: str
     status: str
@@ -28,38 +37,37 @@ class Change:
 
     id: str
     at_s: float
+    generation: int
     action: Action
     reason: Reason
     message: str
-    from_replicas: int
-    to_replicas: int
-    from_limits: Limits
-    to_limits: Limits
+    before: Setting
+    after: Setting
     attainment_ratio: float | None = None
     arrivals_per_s: float | None = None
     tokens_per_s: float | None = None
-    outcome: str | None = None
-    """Of a change of limits, once judged: `Kept` or `RolledBack`."""
+    outcome: Outcome | None = None
+    """Of a change of limits, once judged."""
 
 
 @dataclass(frozen=True, slots=True)
 class Previous:
-    """What earlier decisions left in the status."""
+    """What earlier decisions left in the status. Everything is clamped to the spec where it is used."""
 
     observed_generation: int | None = None
     desired_replicas: int | None = None
     limits: Limits | None = None
+    limits_since_s: float | None = None
+    slo_key: str | None = None
+    """The targets that `slo_since_s` is about."""
+    slo_since_s: float | None = None
     overloaded_since_s: float | None = None
     slack_since_s: float | None = None
     decision_id: str | None = None
+    decided_at_s: float | None = None
     action: Action | None = None
     reason: Reason | None = None
     history: tuple[Change, ...] = ()
     """Newest first."""
     conditions: tuple[Condition, ...] = ()
     raw: Mapping[str, Any] = field(default_factory=dict)
-
-
-def read(raw: Any) -> Previous:
-    """The status in `raw` (None where there is none). Never raises."""
-    raise NotImplementedError

@@ -1,4 +1,4 @@
-"""The words of the status: actions, reasons and condition types. They are API: scripts and alerts match on them."""
+"""The words of the status: actions, reasons and condition types. Scripts and alerts match on them."""
 
 from enum import StrEnum
 
@@ -11,8 +11,8 @@ class Action(StrEnum):
     SCALE_DOWN = "ScaleDown"
     RAISE_SEQ_LIMIT = "RaiseSeqLimit"
     LOWER_SEQ_LIMIT = "LowerSeqLimit"
-    RAISE_TOKEN_BUDGET = "RaiseTokenBudget"
-    LOWER_TOKEN_BUDGET = "LowerTokenBudget"
+    RAISE_BUDGET = "RaiseTokenBudget"
+    LOWER_BUDGET = "LowerTokenBudget"
     ROLL_BACK_LIMITS = "RollBackLimits"
 
 
@@ -23,7 +23,7 @@ class Reason(StrEnum):
     QUEUE_TIME_OVER_BUDGET = "QueueTimeOverBudget"
     TTFT_OVER_TARGET = "TTFTOverTarget"
     ITL_OVER_TARGET = "ITLOverTarget"
-    TOKEN_BUDGET_SATURATED = "TokenBudgetSaturated"
+    BUDGET_SATURATED = "TokenBudgetSaturated"
     SEQ_LIMIT_SATURATED = "SeqLimitSaturated"
     HEADROOM_EXCESS = "HeadroomExcess"
     AT_MIN = "AtMin"
@@ -52,3 +52,10 @@ class ConditionType(StrEnum):
     SLO_MET = "SLOMet"
     SCALING_ACTIVE = "ScalingActive"
     TUNING_ACTIVE = "TuningActive"
+
+
+class Outcome(StrEnum):
+    """How a change of limits was judged."""
+
+    KEPT = "Kept"
+    ROLLED_BACK = "RolledBack"

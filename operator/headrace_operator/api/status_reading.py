@@ -1,0 +1,124 @@
+"""The status read back: whatever JSON stands there becomes `Previous`, and nothing in it is trusted.
+
+A value of the wrong type, out of range or unknown is None, an unreadable change is left out. Nothing raises.
+"""
+
+import math
+from collections.abc import Mapping
+from enum import StrEnum
+from typing import Any, TypeVar
+
+from headrace_operator.api.spec import Limits
+from headrace_operator.api.status import Change, Condition, Previous, Setting
+from headrace_operator.api.status_resource import MAX_HISTORY
+from headrace_operator.api.units import time_s
+from headrace_operator.api.vocabulary import Action, Outcome, Reason
+
+Word = TypeVar("Word", bound=StrEnum)
+
+
+def read(raw: Any) -> Previous:
+    """The status in `raw`, None where there is none. Never raises."""
+    document = _mapping(raw)
+    limits, pressure = _mapping(document.get("activeLimits")), _mapping(document.get("pressure"))
+    decision, slo = _mapping(document.get("decision")), _mapping(document.get("slo"))
+    history = (_change(item) for item in _items(document.get("history"))[:MAX_HISTORY])
+    conditions = (_condition(item) for item in _items(document.get("conditions")))
+    return Previous(
+        observed_generation=_count(document.get("observedGeneration")),
+        desired_replicas=_count(document.get("desiredReplicas")),
+        limits=_limits(limits),
+        limits_since_s=time_s(limits.get("since")),
+        slo_key=_text(slo.get("key")),
+        slo_since_s=time_s(slo.get("since")),
+        overloaded_since_s=time_s(pressure.get("overloadedSince")),
+        slack_since_s=time_s(pressure.get("slackSince")),
+        decision_id=_text(decision.get("id")),
+        decided_at_s=time_s(decision.get("at")),
+        action=_member(Action, decision.get("action")),
+        reason=_member(Reason, decision.get("reason")),
+        history=tuple(change for change in history if change is not None),
+        conditions=tuple(condition for condition in conditions if condition is not None),
+        raw=document,
+    )
+
+
+def _mapping(value: Any) -> Mapping[str, Any]:
+    return value if isinstance(value, Mapping) else {}
+
+
+def _items(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else []
+
+
+def _text(value: Any) -> str | None:
+    return value if isinstance(value, str) else None
+
+
+def _count(value: Any) -> int | None:
+    whole = isinstance(value, int) and not isinstance(value, bool)
+    return value if whole and 0 <= value < 2**53 else None
+
+
+def _number(value: Any) -> float | None:
+    if not isinstance(value, str):
+        return None
+    try:
+        number = float(value)
+    except ValueError:
+        return None
+    return number if math.isfinite(number) and number >= 0 else None
+
+
+def _member(words: type[Word], value: Any) -> Word | None:
+    return words(value) if isinstance(value, str) and value in set(words) else None
+
+
+def _limits(document: Mapping[str, Any]) -> Limits | None:
+    seqs, tokens = _count(document.get("maxNumSeqs")), _count(document.get("maxNumBatchedTokens"))
+    return Limits(seqs, tokens) if seqs and tokens else None
+
+
+def _setting(value: Any) -> Setting | None:
+    document = _mapping(value)
+    replicas, limits = _count(document.get("replicas")), _limits(document)
+    return Setting(replicas, limits) if replicas is not None and limits is not None else None
+
+
+def _change(value: Any) -> Change | None:
+    document = _mapping(value)
+    identity, at_s = _text(document.get("id")), time_s(document.get("at"))
+    action, reason = _member(Action, document.get("action")), _member(Reason, document.get("reason"))
+    before, after = _setting(document.get("before")), _setting(document.get("after"))
+    if (
+        identity is None
+        or at_s is None
+        or action is None
+        or reason is None
+        or before is None
+        or after is None
+    ):
+        return None
+    return Change(
+        id=identity,
+        at_s=at_s,
+        generation=_count(document.get("generation")) or 0,
+        action=action,
+        reason=reason,
+        message=_text(document.get("message")) or "",
+        before=before,
+        after=after,
+        attainment_ratio=_number(document.get("attainment")),
+        arrivals_per_s=_number(document.get("requestsPerSecond")),
+        tokens_per_s=_number(document.get("tokensPerSecond")),
+        outcome=_member(Outcome, document.get("outcome")),
+    )
+
+
+def _condition(value: Any) -> Condition | None:
+    document = _mapping(value)
+    kind, status, reason = (_text(document.get(key)) for key in ("type", "status", "reason"))
+    since_s = time_s(document.get("lastTransitionTime"))
+    if kind is None or status is None or reason is None or since_s is None:
+        return None
+    return Condition(kind, status, reason, _text(document.get("message")) or "", since_s)
