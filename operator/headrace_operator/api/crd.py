@@ -1,6 +1,7 @@
 """The CustomResourceDefinition, as `python -m headrace_operator.api.crd` prints it; `crds/` holds the output.
 
-pydantic's JSON schema becomes a structural one: references inlined, null and titles dropped (absence says it).
+pydantic's JSON schema becomes a structural one: references inlined, null and titles dropped (absence says
+it).
 """
 
 import sys

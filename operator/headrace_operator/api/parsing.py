@@ -1,7 +1,8 @@
 """From the object that the API server keeps to `ServiceSpec`, or to `Invalid` with the field and what to do.
 
-`parse` takes any JSON and never raises: objects may predate a rule of the CRD, and one bad object must not stop
-the others. Everything is therefore validated again, by the models that the CRD is generated from.
+`parse` takes any JSON and never raises: objects may predate a rule of the CRD, and one bad object must
+not stop the others. Everything is therefore validated again, by the models that the CRD is generated
+from.
 """
 
 import re

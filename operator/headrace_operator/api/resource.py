@@ -1,7 +1,7 @@
 """The InferenceService as users write it: the one source of the CRD, of its defaults and of its rules.
 
-Descriptions are what `kubectl explain infs.spec` prints. Defaults stand in the schema and are seen after apply.
-Values here are the user's text; `parsing.parse` turns them into seconds and ratios.
+Descriptions are what `kubectl explain infs.spec` prints. Defaults stand in the schema and are seen after
+apply. Values here are the user's text; `parsing.parse` turns them into seconds and ratios.
 """
 
 from typing import Annotated, ClassVar, Literal
@@ -58,8 +58,8 @@ class SloPart(Part):
     )
     queue_deadline: Annotated[Duration, within("1ms", "1h", "slo.queueDeadline")] | None = Field(
         None,
-        description="Most time that a request waits to be scheduled. Beyond it the request is refused with 429 "
-        "and Retry-After, and counts as missed. Changing it replaces the pods.",
+        description="Most time that a request waits to be scheduled. Beyond it the request is refused "
+        "with 429 and Retry-After, and counts as missed. Changing it replaces the pods.",
     )
     window: Annotated[Duration, within("10s", "1h", "slo.window")] = Field(
         "5m", description="Span of time over which latencies and attainment are judged."
@@ -158,8 +158,8 @@ class TuningPart(Part):
 
     mode: Literal["Off", "Recommend", "Auto"] = Field(
         "Recommend",
-        description="Auto: Headrace moves the limits of running pods, without a restart. Recommend: it decides "
-        "the same, writes it to status and touches nothing. Off: the limits stay at engine.limits.",
+        description="Auto: Headrace moves the limits of running pods, without a restart. Recommend: it "
+        "decides the same, writes it to status and touches nothing. Off: the limits stay at engine.limits.",
     )
     bounds: BoundsPart = of_defaults(BoundsPart, "Within which values the limits are tuned.")
     interval: Annotated[Duration, within("5s", "1h", "tuning.interval")] = Field(

@@ -1,7 +1,8 @@
-"""What the status holds, as values: conditions, applied changes, and all that one decision leaves to the next.
+"""What the status holds, as values: conditions, applied changes, and all that one decision leaves to the
+next.
 
-The status is the operator's only memory. `status_reading` makes these of a document, `status_document` a document
-of these.
+The status is the operator's only memory. `status_reading` makes these of a document, `status_document` a
+document of these.
 """
 
 from collections.abc import Mapping

@@ -1,7 +1,7 @@
 """The status as the CRD describes it: what the operator writes and `kubectl explain infs.status` prints.
 
-The API server prunes what is not described here, so a written document must validate against these models with
-no field left over; a test holds the two together.
+The API server prunes what is not described here, so a written document must validate against these models
+with no field left over; a test holds the two together.
 """
 
 from typing import Annotated, Literal
