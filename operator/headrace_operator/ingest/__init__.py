@@ -1,0 +1,1 @@
+"""The only importers of kopf: watches that fill the store, and nothing else."""

@@ -1,0 +1,1 @@
+"""What the engines say: scrapes, their windows, the pods they come from, and the signed calls back."""

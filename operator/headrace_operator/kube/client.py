@@ -1,0 +1,135 @@
+"""The façade over the official client: plain dicts in and out, a deadline on every call, no hidden retries.
+
+Writes are server-side applies (create and update are one verb, so that a repeat cannot duplicate), or small
+merge patches where the object is not ours to render. Every failure is a `KubeError` or a
+`KubeUnreachableError`.
+"""
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import aiohttp
+import orjson
+from kubernetes.aio.client import ApiClient, Configuration
+
+from headrace_operator.kube.errors import KubeError, KubeUnreachableError, error_from
+from headrace_operator.kube.kinds import Kind, kind_of
+
+APPLY_PATCH = "application/apply-patch+yaml"
+MERGE_PATCH = "application/merge-patch+json"
+LIST_CHUNK = 500
+
+RequestObserver = Callable[[str, int, float], None]
+"""Told of each call: verb, status (0 when there was no answer), seconds."""
+
+
+def _ignore(_verb: str, _status: int, _seconds: float) -> None:
+    return
+
+
+class KubeClient:
+    """One connection pool to one API server. Close it when done."""
+
+    def __init__(
+        self, configuration: Configuration, *, timeout_s: float = 10.0, observe: RequestObserver = _ignore
+    ) -> None:
+        configuration.retries = None
+        self._api = ApiClient(configuration)
+        self._api.user_agent = "headrace-operator"
+        self._timeout_s = timeout_s
+        self._observe = observe
+
+    async def close(self) -> None:
+        await self._api.close()
+
+    async def get(self, kind: Kind, namespace: str, name: str) -> dict[str, Any] | None:
+        """The object as the server has it now; None when there is none."""
+        try:
+            return await self._call("GET", kind.path(namespace, name))
+        except KubeError as error:
+            if error.is_not_found:
+                return None
+            raise
+
+    async def list(self, kind: Kind, namespace: str | None = None) -> tuple[list[dict[str, Any]], str]:
+        """Every object of the kind within its label selector, and the resource version of that state."""
+        items: list[dict[str, Any]] = []
+        query = [("limit", str(LIST_CHUNK))]
+        if kind.label_selector:
+            query.append(("labelSelector", kind.label_selector))
+        path, following = kind.path(namespace), ""
+        while True:
+            chunk = [*query, ("continue", following)] if following else query
+            page = await self._call("GET", path, query=chunk, verb="LIST")
+            # Items of a list carry neither field; what we store always does.
+            items += [{**item, "apiVersion": kind.api_version, "kind": kind.kind} for item in page["items"]]
+            following = page["metadata"].get("continue", "")
+            if not following:
+                return items, page["metadata"]["resourceVersion"]
+
+    async def apply(
+        self, manifest: Mapping[str, Any], *, field_manager: str, force: bool, subresource: str | None = None
+    ) -> dict[str, Any]:
+        """Server-side apply. Without `force`, a field that another manager holds at another value is a 409.
+
+        A manifest with `metadata.uid` is applied to that very object or not at all (409).
+        """
+        metadata = manifest["metadata"]
+        path = kind_of(manifest).path(metadata["namespace"], metadata["name"], subresource)
+        query = [("fieldManager", field_manager), ("force", "true" if force else "false")]
+        return await self._call(
+            "PATCH", path, query=query, body=manifest, content_type=APPLY_PATCH, verb="APPLY"
+        )
+
+    async def merge(self, kind: Kind, namespace: str, name: str, patch: Mapping[str, Any]) -> dict[str, Any]:
+        """A JSON merge patch; with `metadata.resourceVersion` in it, only onto that version."""
+        return await self._call("PATCH", kind.path(namespace, name), body=patch, content_type=MERGE_PATCH)
+
+    async def create(self, manifest: Mapping[str, Any]) -> dict[str, Any]:
+        return await self._call(
+            "POST", kind_of(manifest).path(manifest["metadata"]["namespace"]), body=manifest
+        )
+
+    async def replace(self, manifest: Mapping[str, Any]) -> dict[str, Any]:
+        """PUT: with `metadata.resourceVersion`, a 409 if anybody wrote since."""
+        metadata = manifest["metadata"]
+        return await self._call(
+            "PUT", kind_of(manifest).path(metadata["namespace"], metadata["name"]), body=manifest
+        )
+
+    async def _call(
+        self,
+        method: str,
+        path: str,
+        *,
+        query: Sequence[tuple[str, str]] = (),
+        body: Mapping[str, Any] | None = None,
+        content_type: str = "application/json",
+        verb: str | None = None,
+    ) -> dict[str, Any]:
+        started_s, status = time.monotonic(), 0
+        try:
+            request = await self._api.param_serialize(
+                method,
+                path,
+                query_params=list(query),
+                header_params={"Accept": "application/json", "Content-Type": content_type},
+                body=body,
+                auth_settings=["BearerToken"],
+            )
+            timeout = aiohttp.ClientTimeout(total=self._timeout_s)
+            response = await self._api.call_api(*request, _request_timeout=timeout)
+            status = response.status
+            payload = await response.read()
+        except (aiohttp.ClientError, TimeoutError, OSError) as error:
+            raise KubeUnreachableError(f"{method} {path}: {type(error).__name__} {error}".rstrip()) from error
+        finally:
+            self._observe(verb or method, status, time.monotonic() - started_s)
+        if not 200 <= status < 300:
+            raise error_from(status, response.headers, payload)
+        try:
+            document: dict[str, Any] = orjson.loads(payload)
+        except orjson.JSONDecodeError as error:
+            raise KubeUnreachableError(f"{method} {path}: the answer is not JSON") from error
+        return document

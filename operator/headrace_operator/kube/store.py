@@ -1,0 +1,170 @@
+"""What the cluster looked like last: every watched object, fed by watches and by periodic LISTs.
+
+A watch tells of changes but may lose deletions; a LIST is the truth as of its resource version. So an object
+is only ever replaced by a newer one, and a LIST prunes what it does not hold, unless that is newer than the
+LIST. Stored objects are shared and must not be changed.
+"""
+
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any
+
+from headrace_operator.kube.kinds import INFERENCE_SERVICES, PODS, SERVICE_LABEL, Key, Kind
+
+TOMBSTONES = 10_000
+Object = dict[str, Any]
+
+
+class Store:
+    """`wake` is told the key of the service that a change concerns."""
+
+    def __init__(self, kinds: Iterable[Kind], *, wake: Callable[[Key], None]) -> None:
+        self._objects: dict[Kind, dict[Key, Object]] = {kind: {} for kind in kinds}
+        self._pods_of: dict[Key, set[Key]] = {}
+        self._listed_at_s: dict[Kind, float] = {}
+        self._deleted: OrderedDict[str, None] = OrderedDict()
+        self._wake = wake
+
+    @property
+    def synced(self) -> bool:
+        """True once each kind was listed: from then on, absent means absent."""
+        return len(self._listed_at_s) == len(self._objects)
+
+    def age_s(self, now_s: float) -> float | None:
+        """Seconds since the kind that was listed longest ago; None before the first sync."""
+        return now_s - min(self._listed_at_s.values()) if self.synced else None
+
+    def get(self, kind: Kind, namespace: str, name: str) -> Object | None:
+        return self._objects[kind].get(Key(namespace, name))
+
+    def services(self) -> Iterator[tuple[Key, Object]]:
+        return iter(list(self._objects[INFERENCE_SERVICES].items()))
+
+    def pods_of(self, key: Key) -> list[Object]:
+        """The pods that bear the service's label. A label proves nothing: see `observe.ownership`."""
+        pods = self._objects[PODS]
+        return [pods[pod] for pod in sorted(self._pods_of.get(key, ()))]
+
+    def put(self, kind: Kind, obj: Object) -> None:
+        """Take in an object as a watch told it. Anything that is no object of the API is ignored."""
+        name = _name(obj)
+        if name is None or _uid(obj) in self._deleted or not self._is_news(kind, name, obj):
+            return
+        self._keep(kind, name, obj)
+
+    def remove(self, kind: Kind, obj: Object) -> None:
+        name = _name(obj)
+        if name is None:
+            return
+        self._bury(obj)
+        held = self._objects[kind].get(name)
+        if held is not None and _uid(held) == _uid(obj):
+            self._drop(kind, name)
+
+    def replace(
+        self, kind: Kind, items: Iterable[Object], *, resource_version: str, namespace: str | None = None
+    ) -> None:
+        """Take in a whole LIST (of one namespace, where given): add, refresh, prune."""
+        listed: set[Key] = set()
+        for item in items:
+            name = _name(item)
+            if name is not None:
+                listed.add(name)
+                self.put(kind, item)
+        as_of = _number(resource_version)
+        for name, held in list(self._objects[kind].items()):
+            if name in listed or (namespace is not None and name.namespace != namespace):
+                continue
+            known = _version(held)
+            if known is None or as_of is None or known <= as_of:
+                self._bury(held)
+                self._drop(kind, name)
+
+    def mark_listed(self, kind: Kind, now_s: float) -> None:
+        """Every namespace that is watched has been listed for this kind."""
+        self._listed_at_s[kind] = now_s
+
+    def _is_news(self, kind: Kind, name: Key, obj: Object) -> bool:
+        held = self._objects[kind].get(name)
+        if held is None:
+            return True
+        # Versions of one resource grow across its objects, so that this also orders a name's old and new
+        # holder.
+        told, known = _version(obj), _version(held)
+        return told is None or known is None or told > known
+
+    def _keep(self, kind: Kind, name: Key, obj: Object) -> None:
+        held = self._objects[kind].get(name)
+        if kind is PODS:
+            self._index_pod(name, held, obj)
+        self._objects[kind][name] = _slim(obj)
+        for key in {_service_of(kind, name, obj), _service_of(kind, name, held)} - {None}:
+            self._wake(key)  # type: ignore[arg-type]
+
+    def _drop(self, kind: Kind, name: Key) -> None:
+        held = self._objects[kind].pop(name)
+        if kind is PODS:
+            self._index_pod(name, held, None)
+        key = _service_of(kind, name, held)
+        if key is not None:
+            self._wake(key)
+
+    def _index_pod(self, name: Key, before: Object | None, after: Object | None) -> None:
+        was, now = _service_of(PODS, name, before), _service_of(PODS, name, after)
+        if was is not None and was != now:
+            self._pods_of[was].discard(name)
+            if not self._pods_of[was]:
+                del self._pods_of[was]
+        if now is not None:
+            self._pods_of.setdefault(now, set()).add(name)
+
+    def _bury(self, obj: Object) -> None:
+        uid = _uid(obj)
+        if uid is None:
+            return
+        self._deleted[uid] = None
+        while len(self._deleted) > TOMBSTONES:
+            self._deleted.popitem(last=False)
+
+
+def _metadata(obj: Any) -> Mapping[str, Any]:
+    metadata = obj.get("metadata") if isinstance(obj, dict) else None
+    return metadata if isinstance(metadata, dict) else {}
+
+
+def _name(obj: Any) -> Key | None:
+    metadata = _metadata(obj)
+    namespace, name = metadata.get("namespace"), metadata.get("name")
+    return Key(namespace, name) if isinstance(namespace, str) and isinstance(name, str) else None
+
+
+def _uid(obj: Any) -> str | None:
+    uid = _metadata(obj).get("uid")
+    return uid if isinstance(uid, str) else None
+
+
+def _version(obj: Object) -> int | None:
+    return _number(_metadata(obj).get("resourceVersion"))
+
+
+def _number(value: Any) -> int | None:
+    return (
+        int(value)
+        if isinstance(value, str) and value.isascii() and value.isdecimal() and len(value) < 40
+        else None
+    )
+
+
+def _service_of(kind: Kind, name: Key, obj: Object | None) -> Key | None:
+    if obj is None:
+        return None
+    if kind is INFERENCE_SERVICES:
+        return name
+    labels = _metadata(obj).get("labels")
+    service = labels.get(SERVICE_LABEL) if isinstance(labels, dict) else None
+    return Key(name.namespace, service) if isinstance(service, str) and service else None
+
+
+def _slim(obj: Object) -> Object:
+    """Without `managedFields`, which are the larger half of most objects and nothing we read."""
+    return {**obj, "metadata": {k: v for k, v in _metadata(obj).items() if k != "managedFields"}}

@@ -1,0 +1,44 @@
+"""Puts together what is known of one service: live children, its own pods, its windows, its status. Pure."""
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from headrace_operator.api.spec import Invalid, ServiceSpec
+from headrace_operator.api.status_reading import read
+from headrace_operator.decide.controller import window_start_s
+from headrace_operator.decide.observation import Observation
+from headrace_operator.observe.pods import observe_pod
+from headrace_operator.observe.windows import ServiceWindows
+
+FRESH_INTERVALS = 3
+"""A pod that missed so many scrapes does not report any more."""
+
+
+def assemble(
+    service: Mapping[str, Any],
+    spec: ServiceSpec | Invalid,
+    *,
+    children: Mapping[str, Mapping[str, Any]],
+    pods: Iterable[Mapping[str, Any]],
+    windows: ServiceWindows,
+    scrape_interval_s: float,
+    now_s: float,
+) -> Observation:
+    """`children` by kind; `pods` only those that the service owns."""
+    previous = read(service.get("status"))
+    observed = tuple(observe_pod(pod, windows.latest(pod["metadata"]["uid"])) for pod in pods)
+    window = None
+    if isinstance(spec, ServiceSpec):
+        window = windows.window(
+            start_s=window_start_s(spec, previous, now_s=now_s),
+            now_s=now_s,
+            ready_uids=[pod.uid for pod in observed if pod.ready],
+            fresh_s=FRESH_INTERVALS * scrape_interval_s,
+        )
+    return Observation(
+        children=children,
+        previous=previous,
+        pods=observed,
+        window=window,
+        observing_since_s=windows.observing_since_s,
+    )

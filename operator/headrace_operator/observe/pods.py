@@ -1,0 +1,100 @@
+"""One pod of the API, and its newest scrape, as the decision sees it. Pure."""
+
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+from headrace_operator.api.names import CONTAINER, DRAINING_ANNOTATION
+from headrace_operator.api.spec import Limits
+from headrace_operator.decide.observation import PodObservation, Scrape
+from headrace_operator.observe.sample import Gauge, PodSample
+
+STARTING_REASONS = frozenset({"ContainerCreating", "PodInitializing"})
+MAX_MESSAGE = 1000
+
+
+def observe_pod(pod: Mapping[str, Any], newest: PodSample | None) -> PodObservation:
+    metadata, status = pod["metadata"], pod.get("status") or {}
+    engine = _engine_status(status)
+    trouble, message = _trouble(status, engine)
+    return PodObservation(
+        name=metadata["name"],
+        uid=metadata["uid"],
+        ip=status.get("podIP"),
+        created_s=unix_s(metadata.get("creationTimestamp")) or 0.0,
+        phase=status.get("phase") or "Unknown",
+        ready=_is_true(status, "Ready"),
+        deleting="deletionTimestamp" in metadata,
+        template_hash=(metadata.get("labels") or {}).get("pod-template-hash"),
+        restarts=int(engine.get("restartCount") or 0),
+        trouble=trouble,
+        trouble_message=message[:MAX_MESSAGE] if message else None,
+        draining_since_s=unix_s((metadata.get("annotations") or {}).get(DRAINING_ANNOTATION)),
+        scrape=_scrape(newest) if newest else None,
+    )
+
+
+def is_scrapable(pod: Mapping[str, Any]) -> bool:
+    """Whether the engine's process runs: metrics are served before it is ready, and after."""
+    status = pod.get("status") or {}
+    return bool(status.get("podIP")) and status.get("phase") == "Running" and not _on_host_network(pod)
+
+
+def unix_s(timestamp: Any) -> float | None:
+    """Of an RFC 3339 time; None where there is none."""
+    try:
+        moment = datetime.fromisoformat(timestamp)
+    except (TypeError, ValueError):
+        return None
+    return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
+
+
+def _on_host_network(pod: Mapping[str, Any]) -> bool:
+    return (pod.get("spec") or {}).get("hostNetwork") is True
+
+
+def _engine_status(status: Mapping[str, Any]) -> Mapping[str, Any]:
+    containers = status.get("containerStatuses") or ()
+    return next((found for found in containers if found.get("name") == CONTAINER), {})
+
+
+def _trouble(status: Mapping[str, Any], engine: Mapping[str, Any]) -> tuple[str | None, str | None]:
+    """The first thing that keeps the pod from running, in Kubernetes' words."""
+    if status.get("phase") == "Failed" and status.get("reason"):
+        return status["reason"], status.get("message")
+    state = engine.get("state") or {}
+    terminated = state.get("terminated") or (engine.get("lastState") or {}).get("terminated") or {}
+    if "terminated" in state:
+        return terminated.get("reason") or "Error", _last_words(terminated)
+    waiting = state.get("waiting") or {}
+    if waiting.get("reason") and waiting["reason"] not in STARTING_REASONS:
+        if terminated.get("reason") == "OOMKilled":
+            return "OOMKilled", _last_words(terminated)
+        return waiting["reason"], terminated.get("message") or waiting.get("message")
+    for condition in status.get("conditions") or ():
+        if condition.get("type") == "PodScheduled" and condition.get("status") == "False":
+            return condition.get("reason") or "Unschedulable", condition.get("message")
+    return None, None
+
+
+def _last_words(terminated: Mapping[str, Any]) -> str:
+    return terminated.get("message") or f"the engine ended with exit code {terminated.get('exitCode')}"
+
+
+def _is_true(status: Mapping[str, Any], condition_type: str) -> bool:
+    return any(
+        condition.get("type") == condition_type and condition.get("status") == "True"
+        for condition in status.get("conditions") or ()
+    )
+
+
+def _scrape(newest: PodSample) -> Scrape:
+    gauges = newest.gauges
+    seqs, tokens = gauges.get(Gauge.MAX_NUM_SEQS), gauges.get(Gauge.MAX_NUM_BATCHED_TOKENS)
+    in_flight, draining = gauges.get(Gauge.IN_FLIGHT), gauges.get(Gauge.DRAINING)
+    return Scrape(
+        at_s=newest.at_s,
+        limits=Limits(int(seqs), int(tokens)) if seqs is not None and tokens is not None else None,
+        in_flight=None if in_flight is None else int(in_flight),
+        draining=None if draining is None else draining > 0,
+    )
