@@ -1,0 +1,67 @@
+"""A plan as tensors: the tokens of all rows side by side, and where each row's keys and values stand."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from headrace_engine.core.plan import Row
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """One step's input. T tokens of R rows.
+
+    Row r owns tokens `query_starts[r]` to `query_starts[r + 1]`, the last of its `context_lengths[r]` tokens; the
+    blocks of its context are `block_tables[r]`, padded with 0.
+    """
+
+    token_ids: Tensor
+    """[T] int64"""
+    positions: Tensor
+    """[T] int64, in the sequence"""
+    query_starts: NDArray[np.int32]
+    """[R + 1]"""
+    context_lengths: NDArray[np.int32]
+    """[R], this step's tokens included"""
+    block_tables: NDArray[np.int32]
+    """[R, most blocks]"""
+    sampled: Tensor | None
+    """Indices of the tokens whose successor is sampled, in row order; None where it is every token."""
+
+    @classmethod
+    def of(cls, rows: tuple[Row, ...], block_size: int) -> "Batch":
+        """Lays out the rows of a plan."""
+        lengths = np.fromiter((len(row.token_ids) for row in rows), np.int32, len(rows))
+        starts = np.fromiter((row.start for row in rows), np.int32, len(rows))
+        query_starts = np.zeros(len(rows) + 1, np.int32)
+        np.cumsum(lengths, out=query_starts[1:])
+        total = int(query_starts[-1])
+        token_ids = np.fromiter((token for row in rows for token in row.token_ids), np.int64, total)
+        offsets = np.repeat(starts - query_starts[:-1], lengths)
+        context_lengths = starts + lengths
+        return cls(
+            token_ids=torch.from_numpy(token_ids),
+            positions=torch.from_numpy((np.arange(total, dtype=np.int64) + offsets)),
+            query_starts=query_starts,
+            context_lengths=context_lengths,
+            block_tables=_block_tables(rows, -(-context_lengths // block_size)),
+            sampled=_sampled_indices(rows, query_starts, total),
+        )
+
+
+def _block_tables(rows: tuple[Row, ...], num_blocks: NDArray[np.int32]) -> NDArray[np.int32]:
+    tables = np.zeros((len(rows), int(num_blocks.max())), np.int32)
+    for table, row, count in zip(tables, rows, num_blocks.tolist(), strict=True):
+        table[:count] = row.block_table[:count]
+    return tables
+
+
+def _sampled_indices(rows: tuple[Row, ...], query_starts: NDArray[np.int32], total: int) -> Tensor | None:
+    ends = query_starts[1:].tolist()
+    indices = [
+        index for row, end in zip(rows, ends, strict=True) for index in range(end - row.sampled_rows, end)
+    ]
+    return None if len(indices) == total else torch.tensor(indices, dtype=torch.int64)

@@ -1,0 +1,104 @@
+"""Where models stand on disk, and what may be read from them.
+
+A model is a directory with `config.json`, `*.safetensors` and `tokenizer.json`, as Hugging Face lays it out. Its files
+may come from strangers: every name that one of them mentions must be a plain file inside the directory (links
+resolved), JSON is bounded in size, and anything that asks for code to be run (`auto_map`, `trust_remote_code`, at any
+depth) refuses the whole model. Nothing is unpickled or imported.
+"""
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+from headrace_engine.runner.errors import ModelLoadError
+
+MAX_JSON_BYTES = 64 * 1024 * 1024
+_CODE_KEYS = frozenset({"auto_map", "trust_remote_code", "custom_pipelines"})
+
+
+def cache_directory() -> Path:
+    """`$HEADRACE_CACHE`, else `headrace` in the user's cache directory."""
+    if configured := os.environ.get("HEADRACE_CACHE"):
+        return Path(configured)
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "headrace"
+
+
+def models_directory() -> Path:
+    """`$HEADRACE_MODELS`, else `models` in the cache."""
+    return Path(os.environ.get("HEADRACE_MODELS") or cache_directory() / "models")
+
+
+def resolve_model(name_or_directory: str) -> Path:
+    """The directory of a model given as a path, or by its name in the models directory.
+
+    Raises:
+        ModelLoadError: neither exists.
+    """
+    path = Path(name_or_directory).expanduser()
+    if path.is_dir():
+        return path.resolve()
+    if path.name == name_or_directory and (named := models_directory() / name_or_directory).is_dir():
+        return named.resolve()
+    raise ModelLoadError(
+        f"there is no model {name_or_directory!r}: it is neither a directory nor a name in {models_directory()}. "
+        "`headrace models list` shows what can be added"
+    )
+
+
+def file_in(directory: Path, name: str) -> Path:
+    """The plain file `name` of a model.
+
+    Raises:
+        ModelLoadError: it is missing, no plain file, or (links resolved) outside the directory.
+    """
+    root = directory.resolve()
+    path = (root / name).resolve()
+    if not path.is_relative_to(root):
+        raise ModelLoadError(
+            f"{name!r} points outside the model's directory {directory}; the model is refused"
+        )
+    if not path.is_file():
+        raise ModelLoadError(
+            f"{directory} has no file {name!r}; the model is incomplete: add or download it again"
+        )
+    return path
+
+
+def read_json(directory: Path, name: str) -> dict[str, Any]:
+    """A JSON object of a model, refused if it asks for code to be run.
+
+    Raises:
+        ModelLoadError: missing, too large, no JSON object, or with a key that names code.
+    """
+    path = file_in(directory, name)
+    if path.stat().st_size > MAX_JSON_BYTES:
+        raise ModelLoadError(f"{path} is larger than {MAX_JSON_BYTES} bytes; no model needs that")
+    try:
+        document = json.loads(path.read_text(encoding="utf-8"))
+    except (ValueError, RecursionError) as error:
+        raise ModelLoadError(f"{path} is no valid JSON ({error}); download the model again") from error
+    if not isinstance(document, dict):
+        raise ModelLoadError(f"{path} holds no JSON object")
+    _refuse_code(document, path)
+    return document
+
+
+def read_json_if_there(directory: Path, name: str) -> dict[str, Any]:
+    """As `read_json`, but an absent file is an empty object."""
+    return read_json(directory, name) if (directory / name).exists() else {}
+
+
+def _refuse_code(document: Any, path: Path) -> None:
+    pending = [document]
+    while pending:
+        value = pending.pop()
+        if isinstance(value, dict):
+            if found := _CODE_KEYS & value.keys():
+                raise ModelLoadError(
+                    f"{path} has {sorted(found)[0]!r}: it asks for code of the model's author to be run. "
+                    "Headrace runs none; use a model whose architecture it knows and remove the key"
+                )
+            pending.extend(value.values())
+        elif isinstance(value, list):
+            pending.extend(value)

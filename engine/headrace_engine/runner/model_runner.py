@@ -1,0 +1,181 @@
+"""Computes plans: the seam between the scheduler's world of tokens and blocks and torch's world of tensors.
+
+A runner owns the weights and the KV cache, and nothing of any request: a plan's rows bring all that it needs. What a
+row yields depends on its tokens, its blocks, its sampling and its positions alone.
+"""
+
+import logging
+import threading
+import time
+from pathlib import Path
+
+import torch
+
+from headrace_engine.core.plan import Outcome, Plan, Row
+from headrace_engine.runner import memory
+from headrace_engine.runner.attention import Attention
+from headrace_engine.runner.attention.reference import ReferenceAttention
+from headrace_engine.runner.batch import Batch
+from headrace_engine.runner.chance import request_key, seed_key, uniform
+from headrace_engine.runner.config import ModelConfig
+from headrace_engine.runner.errors import ModelLoadError
+from headrace_engine.runner.families import Model, family
+from headrace_engine.runner.kv_cache import KVCache, KVShape, fit_blocks
+from headrace_engine.runner.sampler import Draw, sample
+from headrace_engine.runner.weights import Weights
+
+log = logging.getLogger(__name__)
+
+_DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16}
+_MAX_SEQS = 256
+
+
+class ModelRunner:
+    """A model that is loaded and ready to compute plans. Used by one thread at a time."""
+
+    def __init__(
+        self,
+        model: Model,
+        config: ModelConfig,
+        attention: Attention,
+        cache: KVCache,
+        *,
+        max_model_len: int,
+        seed: int,
+    ) -> None:
+        self._model = model
+        self._attention = attention
+        self._seed = seed
+        self._threads = torch.get_num_threads()
+        self._bound_thread: int | None = None
+        self.num_blocks = cache.num_blocks
+        self.block_size = cache.shape.block_size
+        self.kv_cache_bytes = cache.num_blocks * cache.shape.block_bytes
+        self.max_model_len = max_model_len
+        self.vocab_size = config.vocab_size
+        self.eos_token_ids = config.eos_token_ids
+        self.dtype = str(cache.shape.dtype).removeprefix("torch.")
+        self.device = "cpu"
+        self.attention_backend = attention.name
+
+    @classmethod
+    def load(
+        cls,
+        directory: Path,
+        *,
+        dtype: str = "auto",
+        device: str = "cpu",
+        threads: int | None = None,
+        max_model_len: int | None = None,
+        block_size: int = 64,
+        kv_cache_memory_bytes: int | None = None,
+        num_blocks: int | None = None,
+        max_num_seqs: int = _MAX_SEQS,
+        max_num_batched_tokens: int = 2048,
+        seed: int = 0,
+    ) -> "ModelRunner":
+        """Loads the model of a directory and allocates its KV cache.
+
+        `threads` None leaves torch's own choice; `max_model_len` None takes the model's; the KV cache is sized by
+        `num_blocks`, else by `kv_cache_memory_bytes`, else so that `max_num_seqs` sequences of full length fit as
+        far as memory allows. `seed` is for requests that bring none.
+
+        Raises:
+            ModelLoadError: the model or the machine cannot do this; the message names the fix.
+        """
+        if device != "cpu":
+            raise ModelLoadError(f"device {device!r} is not supported; 'cpu' is")
+        compute_type = _compute_type(dtype)
+        if threads is not None:
+            torch.set_num_threads(threads)
+        config = ModelConfig.load(directory)
+        build = family(config.architecture)
+        length = _model_length(config, max_model_len)
+        with Weights(directory, compute_type) as weights:
+            _check_memory(weights, compute_type)
+            model = build(config, weights, length)
+        shape = KVShape(
+            config.num_hidden_layers, config.num_key_value_heads, config.head_dim, block_size, compute_type
+        )
+        blocks = fit_blocks(
+            shape,
+            max_model_len=length,
+            max_num_seqs=max_num_seqs,
+            available_bytes=memory.available_bytes() - _activation_bytes(config, max_num_batched_tokens),
+            memory_bytes=kv_cache_memory_bytes,
+            num_blocks=num_blocks,
+        )
+        cache = KVCache(shape, blocks)
+        return cls(model, config, ReferenceAttention(cache), cache, max_model_len=length, seed=seed)
+
+    def run(self, plan: Plan) -> Outcome:
+        """Computes the rows of a plan, writes their keys and values, samples where a row samples."""
+        began_s = time.perf_counter()
+        self._bind_threads()
+        if not plan.rows:
+            return Outcome({}, 0.0)
+        with torch.inference_mode():
+            batch = Batch.of(plan.rows, self.block_size)
+            logits = self._model.forward(batch, self._attention)
+            tokens = sample(logits, [draw for row in plan.rows for draw in self._draws(row)])
+        sampled, at = {}, 0
+        for row in plan.rows:
+            if row.sampled_rows:
+                sampled[row.request_id] = tokens[at : at + row.sampled_rows]
+                at += row.sampled_rows
+        return Outcome(sampled, time.perf_counter() - began_s)
+
+    def _draws(self, row: Row) -> list[Draw]:
+        if not row.sampled_rows:
+            return []
+        if row.sampling.temperature == 0:
+            return [Draw(row.sampling, 0.0)] * row.sampled_rows
+        seed = row.sampling.seed
+        key = request_key(self._seed, row.request_id) if seed is None else seed_key(seed)
+        end = row.start + len(row.token_ids)
+        return [Draw(row.sampling, uniform(key, p)) for p in range(end - row.sampled_rows + 1, end + 1)]
+
+    def _bind_threads(self) -> None:
+        """OpenMP keeps its thread count per calling thread: the one that computes has to be told."""
+        if self._bound_thread != (current := threading.get_ident()):
+            torch.set_num_threads(self._threads)
+            self._bound_thread = current
+
+
+def _compute_type(dtype: str) -> torch.dtype:
+    if dtype == "auto":
+        has_bfloat16 = torch.cpu._is_amx_tile_supported() or torch.cpu._is_avx512_bf16_supported()  # noqa: SLF001
+        return torch.bfloat16 if has_bfloat16 else torch.float32
+    if dtype not in _DTYPES:
+        raise ModelLoadError(f"dtype {dtype!r} is not supported; auto, {', '.join(_DTYPES)} are")
+    return _DTYPES[dtype]
+
+
+def _model_length(config: ModelConfig, max_model_len: int | None) -> int:
+    longest = config.max_position_embeddings
+    if max_model_len is None:
+        return longest
+    if not 1 <= max_model_len <= longest:
+        raise ModelLoadError(
+            f"a context of {max_model_len} tokens was asked for and the model was made for {longest}: "
+            f"set --max-model-len to at most {longest}"
+        )
+    return max_model_len
+
+
+def _check_memory(weights: Weights, dtype: torch.dtype) -> None:
+    stored_bytes, available = weights.size_bytes, memory.available_bytes()
+    # Checkpoints are 16 bit; packing keeps one copy and needs a second of the largest matrix for a moment.
+    needed = stored_bytes * (2 if dtype is torch.float32 else 1)
+    if needed > available:
+        raise ModelLoadError(
+            f"the weights take about {needed >> 20} MiB in {dtype} and {available >> 20} MiB are available: "
+            "raise the memory limit, or take a smaller model"
+        )
+
+
+def _activation_bytes(config: ModelConfig, max_num_batched_tokens: int) -> int:
+    """An upper bound of what the largest step allocates beside weights and KV."""
+    widths = 4 * config.hidden_size + 3 * config.intermediate_size
+    widths += 4 * (config.num_attention_heads + 2 * config.num_key_value_heads) * config.head_dim
+    return 4 * max_num_batched_tokens * widths + 4 * 8 * config.vocab_size * 64

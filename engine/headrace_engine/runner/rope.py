@@ -1,0 +1,39 @@
+"""Rotary position embedding (Su et al., RoFormer, arXiv 2104.09864), with the scalings that Llama models use."""
+
+import math
+
+import torch
+from torch import Tensor
+
+from headrace_engine.runner.config import Rope
+
+
+def rope_tables(rope: Rope, head_dim: int, max_positions: int) -> tuple[Tensor, Tensor]:
+    """Cosines and sines, [positions, head_dim / 2] each, in float32."""
+    exponents = torch.arange(0, head_dim, 2, dtype=torch.int64).float() / head_dim
+    inverse_frequencies = _scaled(1.0 / (rope.theta**exponents), rope)
+    angles = torch.arange(max_positions).float()[:, None] * inverse_frequencies
+    return angles.cos(), angles.sin()
+
+
+def rotate(x: Tensor, cosines: Tensor, sines: Tensor) -> Tensor:
+    """Rotates [T, heads, head_dim] by tables taken at the tokens' positions, [T, 1, head_dim / 2]."""
+    first, second = x.chunk(2, dim=-1)
+    return torch.cat((first * cosines - second * sines, second * cosines + first * sines), dim=-1)
+
+
+def _scaled(inverse_frequencies: Tensor, rope: Rope) -> Tensor:
+    if rope.kind == "linear":
+        return inverse_frequencies / rope.factor
+    if rope.kind == "llama3":
+        return _llama3(inverse_frequencies, rope)
+    return inverse_frequencies
+
+
+def _llama3(inverse_frequencies: Tensor, rope: Rope) -> Tensor:
+    """Llama 3.1: long waves are stretched by `factor`, short ones kept, those between interpolated."""
+    original = rope.original_max_position_embeddings
+    wavelengths = 2 * math.pi / inverse_frequencies
+    smooth = (original / wavelengths - rope.low_freq_factor) / (rope.high_freq_factor - rope.low_freq_factor)
+    smooth = smooth.clamp(0.0, 1.0)
+    return (1 - smooth) * inverse_frequencies / rope.factor + smooth * inverse_frequencies

@@ -1,0 +1,120 @@
+"""Text to tokens and back, from a model's `tokenizer.json`.
+
+Encoding goes through `encode_batch_fast`, which releases the GIL (`encode` does not: a long text would stall every
+thread). Text from outside yields no control tokens: special tokens in it are read as plain text, and only what the
+chat template itself wrote becomes control ids. Callers bound the length of a text before they encode it.
+"""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from tokenizers import Tokenizer as _Tokenizer
+
+from headrace_engine.runner.chat_template import ChatTemplate, ChatTemplateError
+from headrace_engine.runner.detokenizer import (
+    ByteLevelDecoder,
+    IncrementalDecoder,
+    WindowDecoder,
+    byte_token_ids,
+    token_bytes,
+)
+from headrace_engine.runner.errors import ModelLoadError
+from headrace_engine.runner.model_directory import MAX_JSON_BYTES, file_in
+from headrace_engine.runner.shield import Shield
+
+
+class Tokenizer:
+    """A model's tokenizer. Safe to use from several threads."""
+
+    def __init__(self, plain: _Tokenizer, controlled: _Tokenizer, template: ChatTemplate | None) -> None:
+        """`plain` reads special tokens in a text as text, `controlled` as control tokens."""
+        self._plain = plain
+        self._controlled = controlled
+        self._template = template
+        added = controlled.get_added_tokens_decoder()
+        self._control = {token.content: index for index, token in added.items() if token.special}
+        self._control_ids = frozenset(self._control.values())
+        self._bytes_of = token_bytes(controlled, self._control_ids)
+        self._byte_tokens = byte_token_ids(controlled) if self._bytes_of is None else frozenset()
+
+    @classmethod
+    def load(cls, directory: Path) -> "Tokenizer":
+        """Reads `tokenizer.json`, and the chat template where there is one.
+
+        Raises:
+            ModelLoadError: missing or malformed; the file is named.
+        """
+        path = file_in(directory, "tokenizer.json")
+        if path.stat().st_size > MAX_JSON_BYTES:
+            raise ModelLoadError(f"{path} is larger than {MAX_JSON_BYTES} bytes; no tokenizer needs that")
+        try:
+            plain, controlled = _Tokenizer.from_file(str(path)), _Tokenizer.from_file(str(path))
+        except Exception as error:  # the library raises no narrower one
+            raise ModelLoadError(
+                f"{path} is no tokenizer that can be read ({error}); download it again"
+            ) from error
+        plain.encode_special_tokens = True
+        for tokenizer in (plain, controlled):
+            tokenizer.no_truncation()
+            tokenizer.no_padding()
+        return cls(plain, controlled, ChatTemplate.load(directory))
+
+    @property
+    def has_chat_template(self) -> bool:
+        return self._template is not None
+
+    def encode(self, text: str) -> list[int]:
+        """The ids of a text from outside, with what the model expects around every text (a beginning token, say)."""
+        return self._ids(self._plain, text, add_special_tokens=True)
+
+    def decode(self, token_ids: Sequence[int]) -> str:
+        """The text of ids, control tokens left out, invalid UTF-8 as U+FFFD."""
+        return self._controlled.decode(list(token_ids), skip_special_tokens=True)
+
+    def decoder(self) -> IncrementalDecoder:
+        """A decoder for one stream."""
+        if self._bytes_of is not None:
+            return ByteLevelDecoder(self._bytes_of)
+        return WindowDecoder(self.decode, self._control_ids, self._byte_tokens)
+
+    def apply_chat_template(
+        self, messages: Sequence[Mapping[str, Any]], *, add_generation_prompt: bool = True, **variables: Any
+    ) -> list[int]:
+        """The ids of a conversation, as the model was taught to read one.
+
+        Raises:
+            ChatTemplateError: the template refuses these messages, or the model has none.
+        """
+        if self._template is None:
+            raise ChatTemplateError(
+                "this model has no chat template: use /v1/completions, or add chat_template.jinja"
+            )
+        shield = Shield(self._control)
+        rendered = self._template.render(
+            shield.cover([_with_text_content(message) for message in messages]),
+            add_generation_prompt=add_generation_prompt,
+            **shield.cover(variables),
+        )
+        if not shield.is_used:
+            return self._ids(self._controlled, rendered, add_special_tokens=False)
+        ids: list[int] = []
+        for piece, is_control in shield.split(rendered):
+            ids += (
+                [self._control[piece]]
+                if is_control
+                else self._ids(self._plain, piece, add_special_tokens=False)
+            )
+        return ids
+
+    @staticmethod
+    def _ids(tokenizer: _Tokenizer, text: str, *, add_special_tokens: bool) -> list[int]:
+        return tokenizer.encode_batch_fast([text], add_special_tokens=add_special_tokens)[0].ids
+
+
+def _with_text_content(message: Mapping[str, Any]) -> dict[str, Any]:
+    """OpenAI's list of text parts as one text, which is what templates take."""
+    content = message.get("content")
+    if isinstance(content, list):
+        content = "\n".join(part["text"] for part in content)
+    return {**message, "content": content}

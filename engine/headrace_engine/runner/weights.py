@@ -1,0 +1,112 @@
+"""Tensors of a model, read from its safetensors files by name and checked by shape.
+
+Sharded or not. Only `*.safetensors` is ever opened; a file shorter than its own header says, a shard that is missing,
+a tensor that is missing or has another shape each refuse the model with the name of what is wrong.
+"""
+
+from collections.abc import Iterable
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+import torch
+from safetensors import SafetensorError, safe_open
+from torch import Tensor
+
+from headrace_engine.runner.errors import ModelLoadError
+from headrace_engine.runner.model_directory import file_in, read_json
+
+_SINGLE = "model.safetensors"
+_INDEX = "model.safetensors.index.json"
+
+
+class Weights:
+    """An open model. A context manager: its files are mapped until it is closed."""
+
+    def __init__(self, directory: Path, dtype: torch.dtype) -> None:
+        """Opens every shard.
+
+        Raises:
+            ModelLoadError: no safetensors, a shard missing, truncated or outside the directory.
+        """
+        self.directory = directory
+        self.dtype = dtype
+        self.size_bytes = 0
+        self._shard_of: dict[str, safe_open] = {}
+        self._shards: list[safe_open] = []
+        for name in shard_names(directory):
+            shard = self._open(name)
+            self._shards.append(shard)
+            for tensor_name in shard.keys():  # noqa: SIM118 - a file, no mapping
+                self._shard_of[tensor_name] = shard
+
+    def _open(self, name: str) -> safe_open:
+        path = file_in(self.directory, name)
+        self.size_bytes += path.stat().st_size
+        try:
+            return safe_open(path, framework="pt", device="cpu").__enter__()
+        except (SafetensorError, OSError) as error:
+            raise ModelLoadError(
+                f"{path} is truncated or no safetensors file ({error}); download this file again"
+            ) from error
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        for shard in self._shards:
+            shard.__exit__(kind, error, trace)
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._shard_of
+
+    def tensor(self, name: str, *shape: int) -> Tensor:
+        """A copy of the tensor, in the compute type.
+
+        Raises:
+            ModelLoadError: it is not there, or its shape is not what the config says.
+        """
+        shard = self._shard_of.get(name)
+        if shard is None:
+            raise ModelLoadError(
+                f"{self.directory} has no tensor {name!r}: a shard is missing, or config.json describes another model"
+            )
+        found = tuple(shard.get_slice(name).get_shape())
+        if found != shape:
+            raise ModelLoadError(
+                f"tensor {name!r} has shape {found} where config.json says {shape}; the files do not belong together"
+            )
+        return shard.get_tensor(name).to(self.dtype, copy=True)
+
+    def optional(self, name: str, *shape: int) -> Tensor | None:
+        """As `tensor`, but None where the model has no such tensor (a bias, say)."""
+        return self.tensor(name, *shape) if name in self else None
+
+    def stacked(self, names: Iterable[str], rows: Iterable[int], columns: int) -> Tensor:
+        """Several matrices as one, row after row, so that one product computes all of them."""
+        return torch.cat([self.tensor(name, count, columns) for name, count in zip(names, rows, strict=True)])
+
+
+def shard_names(directory: Path) -> list[str]:
+    """The safetensors files of a model, as its index lists them.
+
+    Raises:
+        ModelLoadError: there are none, or the index names something else than a safetensors file.
+    """
+    if not (directory / _INDEX).exists():
+        if not (directory / _SINGLE).exists():
+            raise ModelLoadError(
+                f"{directory} has neither {_SINGLE} nor {_INDEX}. Weights are read from safetensors files only; "
+                "convert .bin and .pt checkpoints first"
+            )
+        return [_SINGLE]
+    weight_map = read_json(directory, _INDEX).get("weight_map")
+    if not isinstance(weight_map, dict) or not all(isinstance(name, str) for name in weight_map.values()):
+        raise ModelLoadError(f"{directory / _INDEX} has no 'weight_map' of tensor names to file names")
+    names = sorted(set(weight_map.values()))
+    for name in names:
+        if not name.endswith(".safetensors"):
+            raise ModelLoadError(f"{directory / _INDEX} names {name!r}; only .safetensors files are read")
+    return names
