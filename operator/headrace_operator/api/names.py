@@ -21,6 +21,8 @@ RENDERED_HASH_ANNOTATION = f"{GROUP}/rendered-hash"
 """On every child: the digest of what was rendered. Same digest, other fields: somebody else edited it."""
 DRAINING_ANNOTATION = f"{GROUP}/draining"
 """On a pod that is being emptied before it is removed: the RFC 3339 time at which that began."""
+ADMIN_KEYS_HASH_ANNOTATION = f"{GROUP}/admin-keys-hash"
+"""On the pod template: engines read the public keys when they start, so other keys need other pods."""
 DELETION_COST_ANNOTATION = "controller.kubernetes.io/pod-deletion-cost"
 DRAINED_DELETION_COST = "-1000"
 
@@ -28,6 +30,8 @@ CONFIG_MOUNT_PATH = "/etc/headrace"
 MODELS_MOUNT_PATH = "/models"
 LIMITS_KEY = "limits.json"
 ADMIN_KEYS_KEY = "admin-keys.json"
+SLO_TTFT_KEY = "slo-ttft-ms"
+SLO_ITL_KEY = "slo-itl-ms"
 
 MAX_NAME_LENGTH = 45
 """Of an InferenceService: Deployment pods add `-engine-<hash>-<suffix>` and a label value ends at 63."""

@@ -10,18 +10,7 @@ from typing import Any
 
 from headrace_operator.api.spec import Limits
 from headrace_operator.api.status import Previous
-
-
-@dataclass(frozen=True, slots=True)
-class Histogram:
-    """Observations of one window: the difference of two scrapes, counter resets removed, summed over pods."""
-
-    upper_edges: tuple[float, ...]
-    """Finite and ascending; the last bucket is open."""
-    counts: tuple[int, ...]
-    """Cumulative, one for each edge, as Prometheus counts: observations at most the edge."""
-    total: int
-    sum: float
+from headrace_operator.decide.histogram import Histogram
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +82,8 @@ class PodObservation:
     deleting: bool
     template_hash: str | None
     """Label `pod-template-hash`: which ReplicaSet made it."""
+    ready_since_s: float | None = None
+    """Last transition of its Ready condition, where it is ready."""
     restarts: int = 0
     trouble: str | None = None
     """Why it does not run: Kubernetes' word, such as `Unschedulable`, `ImagePullBackOff`, `CrashLoopBackOff`,
@@ -113,6 +104,8 @@ class Observation:
     """What the status said: all that earlier decisions left behind."""
     pods: tuple[PodObservation, ...] = field(default=())
     window: Window | None = None
-    """From `window_start_s` on; None before the first scrape."""
+    """The last `slo.window`: what the SLO is judged by. None before the first scrape."""
+    recent: Window | None = None
+    """From `recent_start_s` on, at most `tuning.interval`: what the rules go by, nothing older than a change."""
     observing_since_s: float | None = None
     """Since when this operator has scraped the service without a break longer than a window."""

@@ -1,0 +1,79 @@
+"""The objects that make a service run, each as one manifest."""
+
+import json
+import math
+from typing import Any
+
+from headrace_operator.api.names import (
+    ADMIN_KEYS_KEY,
+    HTTP_PORT,
+    LIMITS_KEY,
+    SLO_ITL_KEY,
+    SLO_TTFT_KEY,
+    engine_name,
+    selector_labels,
+)
+from headrace_operator.api.spec import Limits, ServiceSpec
+from headrace_operator.render.metadata import child
+from headrace_operator.render.pod_template import pod_template
+
+PROGRESS_MARGIN_S = 60
+"""On top of the start-up timeout: to schedule the pod and to pull its image."""
+
+
+def children(
+    spec: ServiceSpec, *, replicas: int, limits: Limits, image: str, admin_keys: str
+) -> tuple[dict[str, Any], ...]:
+    """All of them, in the order in which they are to be applied: what pods need comes before the pods."""
+    return (
+        config_map(spec, limits=limits, admin_keys=admin_keys),
+        service(spec),
+        pod_disruption_budget(spec),
+        deployment(spec, replicas=replicas, image=image, admin_keys=admin_keys),
+    )
+
+
+def config_map(spec: ServiceSpec, *, limits: Limits, admin_keys: str) -> dict[str, Any]:
+    """What engines read when they start: active limits, SLO targets, whose calls to accept."""
+    start = {"max_num_seqs": limits.max_num_seqs, "max_num_batched_tokens": limits.max_num_batched_tokens}
+    data = {LIMITS_KEY: json.dumps(start), ADMIN_KEYS_KEY: admin_keys}
+    for key, target_s in ((SLO_TTFT_KEY, spec.slo.ttft_s), (SLO_ITL_KEY, spec.slo.itl_s)):
+        if target_s is not None:
+            data[key] = f"{target_s * 1000:g}"
+    return child(
+        spec, api_version="v1", kind="ConfigMap", name=engine_name(spec.name), content={"data": data}
+    )
+
+
+def service(spec: ServiceSpec) -> dict[str, Any]:
+    """The stable address of the OpenAI routes. The admin port is not in it."""
+    port = {"name": "http", "port": HTTP_PORT, "targetPort": "http", "protocol": "TCP", "appProtocol": "http"}
+    content = {"spec": {"type": "ClusterIP", "selector": selector_labels(spec.name), "ports": [port]}}
+    return child(spec, api_version="v1", kind="Service", name=spec.name, content=content)
+
+
+def pod_disruption_budget(spec: ServiceSpec) -> dict[str, Any]:
+    """Nodes are emptied one engine at a time."""
+    content = {"spec": {"maxUnavailable": 1, "selector": {"matchLabels": selector_labels(spec.name)}}}
+    return child(
+        spec,
+        api_version="policy/v1",
+        kind="PodDisruptionBudget",
+        name=engine_name(spec.name),
+        content=content,
+    )
+
+
+def deployment(spec: ServiceSpec, *, replicas: int, image: str, admin_keys: str) -> dict[str, Any]:
+    """The engines. A new template surges one pod and takes none away before it is ready."""
+    content = {
+        "spec": {
+            "replicas": replicas,
+            "selector": {"matchLabels": selector_labels(spec.name)},
+            "strategy": {"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": 0, "maxSurge": 1}},
+            "revisionHistoryLimit": 3,
+            "progressDeadlineSeconds": math.ceil(spec.engine.startup_timeout_s) + PROGRESS_MARGIN_S,
+            "template": pod_template(spec, image=image, admin_keys=admin_keys),
+        }
+    }
+    return child(spec, api_version="apps/v1", kind="Deployment", name=engine_name(spec.name), content=content)

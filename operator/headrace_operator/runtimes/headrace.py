@@ -1,0 +1,84 @@
+"""Headrace's own engine: `headrace serve`.
+
+Flags hold the start-up capacity; a change of them replaces pods. Active limits and SLO targets come from the
+ConfigMap: limits move by a signed call while the engine runs, targets are read by each engine that starts.
+"""
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+from headrace_operator.api.names import (
+    ADMIN_KEYS_KEY,
+    CONFIG_MOUNT_PATH,
+    LIMITS_KEY,
+    SLO_ITL_KEY,
+    SLO_TTFT_KEY,
+    engine_name,
+)
+from headrace_operator.api.spec import ServiceSpec
+from headrace_operator.runtimes.model_path import model_argument
+
+STARTUP_PERIOD_S = 2
+LIVENESS_PERIOD_S = 10
+
+
+class HeadraceEngine:
+    """Adapter of `headrace serve`."""
+
+    changes_limits_live = True
+
+    def arguments(self, spec: ServiceSpec) -> tuple[str, ...]:
+        capacity = spec.engine.capacity
+        flags: dict[str, str | int | None] = {
+            "--served-model-name": spec.model.served_name,
+            "--max-num-seqs": capacity.max_num_seqs,
+            "--max-num-batched-tokens": capacity.max_num_batched_tokens,
+            "--max-model-len": capacity.max_model_len,
+            "--threads": spec.engine.threads,
+            "--queue-deadline-ms": _optional_ms(spec.slo.queue_deadline_s),
+            "--shutdown-timeout": math.ceil(spec.engine.drain_timeout_s),
+            "--limits-file": f"{CONFIG_MOUNT_PATH}/{LIMITS_KEY}",
+            "--admin-public-keys": f"{CONFIG_MOUNT_PATH}/{ADMIN_KEYS_KEY}",
+        }
+        given = [text for flag, value in flags.items() if value is not None for text in (flag, str(value))]
+        return ("serve", model_argument(spec.model), *given)
+
+    def environment(self, spec: ServiceSpec) -> tuple[Mapping[str, Any], ...]:
+        return (
+            {"name": "HEADRACE_POD_UID", "valueFrom": {"fieldRef": {"fieldPath": "metadata.uid"}}},
+            {"name": "HEADRACE_HOST", "value": "0.0.0.0"},  # noqa: S104 - a pod has no other address to serve on
+            {"name": "HEADRACE_ADMIN_HOST", "value": "0.0.0.0"},  # noqa: S104 - signed calls only
+            {"name": "HOME", "value": "/tmp"},  # noqa: S108 - the one writable directory of the pod
+            _from_config("HEADRACE_SLO_TTFT_MS", spec.name, SLO_TTFT_KEY),
+            _from_config("HEADRACE_SLO_ITL_MS", spec.name, SLO_ITL_KEY),
+        )
+
+    def probes(self, spec: ServiceSpec) -> Mapping[str, Mapping[str, Any]]:
+        ready = {"httpGet": {"path": "/readyz", "port": "http"}}
+        attempts = math.ceil(spec.engine.startup_timeout_s / STARTUP_PERIOD_S)
+        return {
+            "startupProbe": {
+                **ready,
+                "periodSeconds": STARTUP_PERIOD_S,
+                "timeoutSeconds": 2,
+                "failureThreshold": attempts,
+            },
+            # Two misses a second apart: a draining pod leaves the Service before it refuses requests.
+            "readinessProbe": {**ready, "periodSeconds": 1, "timeoutSeconds": 2, "failureThreshold": 2},
+            "livenessProbe": {
+                "httpGet": {"path": "/livez", "port": "http"},
+                "periodSeconds": LIVENESS_PERIOD_S,
+                "timeoutSeconds": 5,
+                "failureThreshold": 6,
+            },
+        }
+
+
+def _optional_ms(seconds: float | None) -> int | None:
+    return None if seconds is None else max(1, round(seconds * 1000))
+
+
+def _from_config(variable: str, service: str, key: str) -> Mapping[str, Any]:
+    source = {"name": engine_name(service), "key": key, "optional": True}
+    return {"name": variable, "valueFrom": {"configMapKeyRef": source}}
