@@ -28,21 +28,21 @@ step() {
   local title=$1 began_ms status from
   shift
   began_ms=$(now_ms)
-  printf '%6s s  %-58s' "$(seconds_since "$started_ms")" "$title"
+  if [[ -t 1 ]]; then printf '… %s' "$title"; fi
   printf '\n== %s\n' "$title" >>"$log"
   from=$(wc -l <"$log")
   set +e
   (set -e && "$@") >>"$log" 2>&1 </dev/null
   status=$?
   set -e
+  if [[ -t 1 ]]; then printf '\r\e[K'; fi
   if ((status == 0)); then
-    printf ' %6s s\n' "$(seconds_since "$began_ms")"
+    printf '✓ %s  %s s\n' "$title" "$(seconds_since "$began_ms")"
     return
   fi
-  printf ' failed after %s s\n' "$(seconds_since "$began_ms")"
+  printf '✗ %s  %s s\n' "$title" "$(seconds_since "$began_ms")"
   tail -n "+$((from + 1))" "$log" | tail -n 25 | sed 's/^/    /' >&2
-  printf 'headrace: "%s" failed; all of its output is in %s\n' "$title" "$log" >&2
-  exit "$status"
+  refuse "that step failed; all of its output is in $log."
 }
 
 # --- what must be there before anything is built ------------------------------------------------------------
@@ -110,7 +110,7 @@ install_uv() {
 
 install_environment() {
   # The stamp goes first and comes back last: in between, the environment counts as half-made.
-  if [[ ! -e $venv/.stamp ]] || ! "$venv/bin/python" -c ''; then
+  if [[ ! -e $venv/.stamp ]] || ! "$venv/bin/python" -c '' 2>/dev/null; then
     "$cache/uv/bin/uv" venv --clear --python "$python" "$venv"
   fi
   rm -f -- "$venv/.stamp"
@@ -120,10 +120,8 @@ install_environment() {
   printf '%s\n' "$environment_digest" >"$venv/.stamp"
 }
 
-prepare_cluster() {
-  step 'Debian packages' python -m headrace_local.packages 9>&-
-  step 'Kubernetes binaries (the first build takes minutes)' python -m headrace_local.binaries
-  step "model $model" headrace models add "$model"
+install_model() {
+  [[ -e ${HEADRACE_MODELS:-$cache/models}/$model/config.json ]] || step "model $model" headrace models add "$model"
 }
 
 stamped() { [[ $(cat "$1/.stamp" 2>/dev/null) == "$2" ]]; }
@@ -139,12 +137,15 @@ bootstrap() {
 
   uv_digest=$(digest "$checkout/local/uv.txt")
   stamped "$cache/uv" "$uv_digest" || step 'uv' install_uv
-  environment_digest=$(printf '%s %s' "$python" "$checkout" | cat - "$checkout"/{requirements/dev.txt,pyproject.toml} | digest)
-  stamped "$venv" "$environment_digest" || step 'virtual environment (a minute; torch is large)' install_environment
+  environment_digest=$(echo "$checkout" | cat - "$checkout"/{requirements/dev.txt,pyproject.toml} | digest)
+  { stamped "$venv" "$environment_digest" && "$venv/bin/python" -c '' 2>/dev/null; } ||
+    step 'virtual environment (a minute; torch is large)' install_environment
   export PATH=$venv/bin:$PATH
 
   if [[ $scope == cluster ]]; then
-    prepare_cluster
+    # Packages and Go builds tell their own phases; what is there already says nothing.
+    python -m headrace_local.prepare 9>&-
+    install_model
   fi
   exec 9>&-
 }
