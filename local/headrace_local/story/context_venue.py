@@ -80,14 +80,15 @@ class ContextVenue:
         with self.tools.proxy("--port=0", f"--accept-paths={accepted}") as served:
             yield f"http://{served}{path}"
 
-    def check(self) -> None:
-        """Raises `StoryFailed` where the context does not answer."""
+    def check(self, namespace: str) -> None:
+        """Raises `StoryFailed` where the context does not answer, or the model's claim is not there."""
         self.tools.kubectl("version", timeout_s=20)
-        claim = self.manifest["spec"]["model"]["uri"].partition("://")
-        if claim[0] == "pvc":
-            name = claim[2].partition("/")[0]
-            try:
-                self.tools.kubectl("get", "persistentvolumeclaim", name)
-            except StoryFailed as failure:
-                expected = f"a claim {name} that holds the model {claim[2].partition('/')[2]}"
-                raise StoryFailed(expected, failure.seen, "docs/local.md, on --context") from failure
+        scheme, _, place = self.manifest["spec"]["model"]["uri"].partition("://")
+        if scheme != "pvc":
+            return
+        claim, _, directory = place.partition("/")
+        try:
+            self.tools.kubectl("-n", namespace, "get", "persistentvolumeclaim", claim)
+        except StoryFailed as failure:
+            expected = f"a claim {claim} in namespace {namespace} that holds the model {directory}"
+            raise StoryFailed(expected, failure.seen, "docs/local.md, on --context") from failure

@@ -85,11 +85,17 @@ class Told(Phases):
 def open_local(narrator: Narrator, *, name: str = lifecycle.DEFAULT_NAME) -> LocalVenue:
     """Chapter: a cluster stands. Raises `Missing` or `ClusterError` where this machine cannot."""
     narrator.chapter("A Kubernetes on this machine")
+    cluster = lifecycle.up(name, phases=Told(narrator))
+    venue = stock(cluster, narrator)
+    narrator.news("API server, scheduler, node, DNS and Services answer")
+    return venue
+
+
+def stock(cluster: Cluster, narrator: Narrator) -> LocalVenue:
+    """Brings the models and the operator's image into a cluster that stands."""
     phases = Told(narrator)
-    cluster = lifecycle.up(name, phases=phases)
     with phases.phase("models for pods"):
         cluster.provide_models(models_directory())
     with phases.phase("operator image built from the Dockerfile and imported"):
         cluster.load_image(build_operator_image(phases))
-    narrator.news("API server, scheduler, node, DNS and Services answer")
     return LocalVenue(cluster)

@@ -8,7 +8,7 @@ from headrace_local.story.install import remove_service, uninstall
 from headrace_local.story.local_venue import open_local
 from headrace_local.story.narrator import Narrator
 from headrace_local.story.play import Facts, play
-from headrace_local.story.stage import Stage
+from headrace_local.story.stage import NAMESPACE, Stage
 
 
 def show_local(narrator: Narrator, *, keep: bool) -> Facts:
@@ -32,7 +32,7 @@ def show_local(narrator: Narrator, *, keep: bool) -> Facts:
 def show_on(narrator: Narrator, venue: ContextVenue, *, keep: bool) -> Facts:
     """The story on the reader's own cluster; what it installed goes again, unless kept."""
     narrator.chapter(f"Your cluster, by the context {venue.context}")
-    venue.check()
+    venue.check(NAMESPACE)
     with open_api(venue.tools) as api:
         stage = Stage(venue, api, narrator, name=venue.manifest["metadata"]["name"])
         facts = _play(stage, keep=keep)

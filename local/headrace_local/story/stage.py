@@ -14,6 +14,7 @@ from headrace_local.story.service import ServiceView
 from headrace_local.story.tools import Tools
 
 POLL_INTERVAL_S = 0.25
+NAMESPACE = "default"
 CHECKOUT = Path(__file__).resolve().parents[3]
 EXAMPLE = CHECKOUT / "examples" / "chat.yaml"
 
@@ -58,7 +59,7 @@ class Stage:
     venue: Venue
     api: Api
     narrator: Narrator
-    namespace: str = "default"
+    namespace: str = NAMESPACE
     name: str = "chat"
     clock: Callable[[], float] = time.monotonic
     pause: Callable[[float], None] = time.sleep
