@@ -5,17 +5,14 @@ part that ends by itself ends the process (exit 1): a fresh start is the one rec
 Stopping: no new work, finish what is under way, give the lease up, then the watches, then the connections.
 """
 
-import asyncio
 import logging
 import secrets
-import signal
 import time
-from collections.abc import Coroutine
-from contextlib import AsyncExitStack
-from dataclasses import dataclass, field
-from typing import Any
+from asyncio import Event
 
-from prometheus_client import CollectorRegistry
+from aiohttp import web
+from kubernetes.aio.client import Configuration
+from prometheus_client import CollectorRegistry, disable_created_metrics
 
 from headrace_operator.config import OperatorConfig
 from headrace_operator.decide.settings import Settings
@@ -37,164 +34,159 @@ from headrace_operator.run.http import build_app, serve
 from headrace_operator.run.metrics import OperatorMetrics
 from headrace_operator.run.queue import WorkQueue
 from headrace_operator.run.reconcile import Reconciler
+from headrace_operator.run.supervisor import Supervisor
 from headrace_operator.run.workers import Workers
 
 logger = logging.getLogger(__name__)
 
 DRAIN_S = 10.0
+NO_KEYS = '{"keys": []}'
+
 clock = time.monotonic
 wall_clock = time.time
 
 
-@dataclass(slots=True)
-class Supervisor:
-    """The parts that run for ever, by name. The first that ends ends all."""
-
-    tasks: dict[str, asyncio.Task[None]] = field(default_factory=dict)
-    stop: asyncio.Event = field(default_factory=asyncio.Event)
-
-    def start(self, name: str, part: Coroutine[Any, Any, None]) -> None:
-        self.tasks[name] = asyncio.create_task(part, name=name)
-
-    def handle_signals(self) -> None:
-        loop = asyncio.get_running_loop()
-        for number in (signal.SIGTERM, signal.SIGINT):
-            loop.add_signal_handler(number, self.stop.set)
-
-    async def wait(self) -> bool:
-        """Until told to stop (True), or until a part ended by itself (False), which is logged."""
-        told = asyncio.create_task(self.stop.wait(), name="stop")
-        await asyncio.wait({told, *self.tasks.values()}, return_when=asyncio.FIRST_COMPLETED)
-        told.cancel()
-        for name, task in self.tasks.items():
-            if task.done() and not task.cancelled():
-                logger.critical("%s ended by itself", name, exc_info=task.exception())
-        return not any(task.done() for task in self.tasks.values())
-
-    async def end(self, *names: str, within_s: float) -> None:
-        """Let the named parts end by themselves, then cancel them."""
-        tasks = [self.tasks.pop(name) for name in names]
-        _, late = await asyncio.wait(tasks, timeout=within_s)
-        for task in late:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
-
-
 async def main(config: OperatorConfig) -> int:
-    """Run until SIGTERM or SIGINT; the exit status."""
+    """Run until SIGTERM or SIGINT; the exit status. Raises `CredentialsError` or `AdminKeyError` at the
+    start.
+    """
     signer = Signer.load(config.admin_key_file) if config.admin_key_file else None
-    configuration = await load_configuration(config.kubeconfig)
-    settings = Settings(
-        engine_image=config.engine_image,
-        admin_keys=signer.public_keys() if signer else '{"keys": []}',
-        scrape_interval_s=config.scrape_interval_s,
-    )
-    registry = CollectorRegistry()
-    metrics = OperatorMetrics(registry)
-    me = f"{config.pod_name}_{secrets.token_hex(4)}"
-    queue, leadership = WorkQueue(clock=clock), Leadership(clock)
-    store = Store(WATCHED, wake=queue.add)
+    operator = Operator(config, await load_configuration(config.kubeconfig), signer)
+    try:
+        return await operator.run()
+    finally:
+        await operator.close()
 
-    async with AsyncExitStack() as stack:
-        client = KubeClient(configuration, observe=metrics.requested)
-        stack.push_async_callback(client.close)
-        scraper = await stack.enter_async_context(Scraper())
-        admin = (
-            await stack.enter_async_context(AdminClient(signer=signer, wall_clock=wall_clock))
-            if signer
-            else None
-        )
-        ownership = PodOwnership(client)
-        collector = Collector(
-            store=store,
-            scraper=scraper,
-            ownership=ownership,
-            interval_s=config.scrape_interval_s,
-            wall_clock=wall_clock,
-            is_leader=leadership.valid,
-            count=metrics.scraped,
-        )
-        actor = Actor(
-            client=client,
-            store=store,
-            leadership=leadership,
-            recorder=EventRecorder(client, instance=me, clock=clock),
-            admin=admin,
-            count_write=metrics.wrote,
-        )
-        reconciler = Reconciler(
-            client=client,
-            store=store,
-            collector=collector,
-            ownership=ownership,
-            actor=actor,
-            settings=settings,
-            interval_s=config.reconcile_interval_s,
-            wall_clock=wall_clock,
-        )
-        workers = Workers(
-            queue=queue,
-            reconciler=reconciler,
-            leadership=leadership,
-            number=config.workers,
-            clock=clock,
-            observe=metrics.reconciled,
-        )
-        elector = Elector(
-            client=client,
-            leadership=leadership,
-            namespace=config.lease_namespace,
-            name=config.lease_name,
-            me=me,
-            clock=clock,
-        )
-        relister = Relister(
-            client=client,
-            store=store,
+
+class Operator:
+    """All parts of one process. It runs once."""
+
+    def __init__(self, config: OperatorConfig, configuration: Configuration, signer: Signer | None) -> None:
+        self._config = config
+        self._me = f"{config.pod_name}_{secrets.token_hex(4)}"
+        self._parts, self._stop_watches = Supervisor(), Event()
+        disable_created_metrics()  # type: ignore[no-untyped-call]
+        registry = CollectorRegistry()
+        metrics = OperatorMetrics(registry)
+        self._queue, self._leadership = WorkQueue(clock=clock), Leadership(clock)
+        self._store = Store(WATCHED, wake=self._queue.add)
+        self._client = KubeClient(configuration, observe=metrics.requested)
+        self._scraper = Scraper()
+        self._admin = AdminClient(signer=signer, wall_clock=wall_clock) if signer else None
+        self._relister = Relister(
+            client=self._client,
+            store=self._store,
             kinds=WATCHED,
             namespaces=config.watch_namespaces,
             interval_s=config.relist_interval_s,
             clock=clock,
         )
-        health = Health(store, queue, metrics, clock, leadership.valid)
-        http = await serve(
-            build_app(health=health, registry=registry), host=config.http_host, port=config.http_port
+        self._elector = Elector(
+            client=self._client,
+            leadership=self._leadership,
+            namespace=config.lease_namespace,
+            name=config.lease_name,
+            me=self._me,
+            clock=clock,
+        )
+        self._health = Health(self._store, self._queue, metrics, clock, self._leadership.valid)
+        self._app = build_app(health=self._health, registry=registry)
+        ownership = PodOwnership(self._client)
+        self._collector = self._build_collector(ownership, metrics)
+        admin_keys = signer.public_keys() if signer else NO_KEYS
+        self._workers = self._build_workers(ownership, metrics, admin_keys)
+
+    def _build_collector(self, ownership: PodOwnership, metrics: OperatorMetrics) -> Collector:
+        return Collector(
+            store=self._store,
+            scraper=self._scraper,
+            ownership=ownership,
+            interval_s=self._config.scrape_interval_s,
+            wall_clock=wall_clock,
+            is_leader=self._leadership.valid,
+            count=metrics.scraped,
         )
 
-        async def work() -> None:
-            await relister.synced.wait()
-            await workers.run()
-
-        async def login() -> Credentials:
-            return await credentials_of(await load_configuration(config.kubeconfig))
-
-        parts, watches = Supervisor(), asyncio.Event()
-        parts.handle_signals()
-        parts.start("health", health.run())
-        parts.start("elector", elector.run())
-        parts.start("relister", relister.run())
-        parts.start("collector", collector.run())
-        parts.start("workers", work())
-        parts.start(
-            "watches",
-            watch(
-                store=store,
-                kinds=WATCHED,
-                namespaces=config.watch_namespaces,
-                login=login,
-                stop=watches,
-                on_started=parts.handle_signals,
-            ),
+    def _build_workers(self, ownership: PodOwnership, metrics: OperatorMetrics, admin_keys: str) -> Workers:
+        actor = Actor(
+            client=self._client,
+            store=self._store,
+            leadership=self._leadership,
+            recorder=EventRecorder(self._client, instance=self._me, clock=clock),
+            admin=self._admin,
+            count_write=metrics.wrote,
         )
-        logger.info("operator started", extra={"event": "Started", "identity": me})
-        told = await parts.wait()
+        settings = Settings(
+            engine_image=self._config.engine_image,
+            admin_keys=admin_keys,
+            scrape_interval_s=self._config.scrape_interval_s,
+        )
+        reconciler = Reconciler(
+            client=self._client,
+            store=self._store,
+            collector=self._collector,
+            ownership=ownership,
+            actor=actor,
+            settings=settings,
+            interval_s=self._config.reconcile_interval_s,
+            wall_clock=wall_clock,
+        )
+        return Workers(
+            queue=self._queue,
+            reconciler=reconciler,
+            leadership=self._leadership,
+            number=self._config.workers,
+            clock=clock,
+            observe=metrics.reconciled,
+        )
 
-        queue.close()
-        await parts.end("workers", within_s=DRAIN_S)
-        await parts.end("elector", within_s=0)
-        await elector.release()
-        await parts.end("health", "relister", "collector", within_s=0)
+    async def run(self) -> int:
+        http = await serve(self._app, host=self._config.http_host, port=self._config.http_port)
+        self._parts.handle_signals()
+        self._parts.start("health", self._health.run())
+        self._parts.start("elector", self._elector.run())
+        self._parts.start("relister", self._relister.run())
+        self._parts.start("collector", self._collector.run())
+        self._parts.start("workers", self._work())
+        self._parts.start("watches", self._follow())
+        logger.info("operator started", extra={"event": "Started", "identity": self._me})
+        told = await self._parts.wait()
+        await self._stop(http)
+        return 0 if told else 1
+
+    async def close(self) -> None:
+        if self._admin is not None:
+            await self._admin.aclose()
+        await self._scraper.aclose()
+        await self._client.close()
+
+    async def _work(self) -> None:
+        await self._relister.synced.wait()
+        await self._workers.run()
+
+    async def _follow(self) -> None:
+        # kopf looks once for what is served: a kind that is missing at its start is never watched.
+        await self._relister.synced.wait()
+        await watch(
+            store=self._store,
+            kinds=WATCHED,
+            namespaces=self._config.watch_namespaces,
+            login=self._log_in,
+            stop=self._stop_watches,
+            on_started=self._parts.handle_signals,
+        )
+
+    async def _log_in(self) -> Credentials:
+        return await credentials_of(await load_configuration(self._config.kubeconfig))
+
+    async def _stop(self, http: web.AppRunner) -> None:
+        patience_s = DRAIN_S if self._relister.synced.is_set() else 0.0
+        self._queue.close()
+        await self._parts.end("workers", within_s=patience_s)
+        await self._parts.end("elector")
+        await self._elector.release()
+        await self._parts.end("health", "relister", "collector")
         await http.cleanup()
-        watches.set()
-        await parts.end("watches", within_s=DRAIN_S)
-    return 0 if told else 1
+        self._stop_watches.set()
+        await self._parts.end("watches", within_s=patience_s)
+        logger.info("operator stopped", extra={"event": "Stopped", "identity": self._me})

@@ -57,7 +57,7 @@ def error_from(status: int, headers: Mapping[str, str], body: bytes) -> KubeErro
     except orjson.JSONDecodeError:
         document = None
     if not isinstance(document, dict):
-        document = {"message": body[:200].decode("utf-8", "replace")}
+        document = {"message": body[:200].decode("utf-8", "replace").strip()}
     return KubeError(
         status,
         str(document.get("reason") or "Unknown"),

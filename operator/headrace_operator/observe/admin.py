@@ -11,7 +11,6 @@ import secrets
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Self
 
 import aiohttp
@@ -112,12 +111,7 @@ class AdminClient:
             cookie_jar=aiohttp.DummyCookieJar(),
         )
 
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def aclose(self) -> None:
         await self._session.close()
 
     async def limits(self, target: AdminTarget) -> Answer:

@@ -5,7 +5,7 @@ from typing import Any
 
 from headrace_operator.api.spec import Invalid, ServiceSpec
 from headrace_operator.api.status_reading import read
-from headrace_operator.decide.controller import window_start_s
+from headrace_operator.decide.controller import recent_start_s
 from headrace_operator.decide.observation import Observation
 from headrace_operator.observe.pods import observe_pod
 from headrace_operator.observe.windows import ServiceWindows
@@ -27,18 +27,19 @@ def assemble(
     """`children` by kind; `pods` only those that the service owns."""
     previous = read(service.get("status"))
     observed = tuple(observe_pod(pod, windows.latest(pod["metadata"]["uid"])) for pod in pods)
-    window = None
+    window = recent = None
     if isinstance(spec, ServiceSpec):
-        window = windows.window(
-            start_s=window_start_s(spec, previous, now_s=now_s),
-            now_s=now_s,
-            ready_uids=[pod.uid for pod in observed if pod.ready],
-            fresh_s=FRESH_INTERVALS * scrape_interval_s,
+        ready_uids, fresh_s = [pod.uid for pod in observed if pod.ready], FRESH_INTERVALS * scrape_interval_s
+        window_s, recent_s = now_s - spec.slo.window_s, recent_start_s(spec, previous, observed, now_s=now_s)
+        window, recent = (
+            windows.window(start_s=start_s, now_s=now_s, ready_uids=ready_uids, fresh_s=fresh_s)
+            for start_s in (window_s, recent_s)
         )
     return Observation(
         children=children,
         previous=previous,
         pods=observed,
         window=window,
+        recent=recent,
         observing_since_s=windows.observing_since_s,
     )

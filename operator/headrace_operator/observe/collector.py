@@ -17,9 +17,10 @@ from headrace_operator.kube.store import Store
 from headrace_operator.observe.exposition import Exposition
 from headrace_operator.observe.ownership import PodOwnership
 from headrace_operator.observe.pods import is_scrapable
-from headrace_operator.observe.sample import HEADRACE, sample
+from headrace_operator.observe.sample import sample
 from headrace_operator.observe.scraper import ScrapeFailure, Scraper, Target, is_pod_address
 from headrace_operator.observe.windows import ServiceWindows
+from headrace_operator.runtimes.metric_map import HEADRACE
 
 logger = logging.getLogger(__name__)
 

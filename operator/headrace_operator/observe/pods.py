@@ -7,7 +7,8 @@ from typing import Any
 from headrace_operator.api.names import CONTAINER, DRAINING_ANNOTATION
 from headrace_operator.api.spec import Limits
 from headrace_operator.decide.observation import PodObservation, Scrape
-from headrace_operator.observe.sample import Gauge, PodSample
+from headrace_operator.observe.sample import PodSample
+from headrace_operator.runtimes.metric_map import Gauge
 
 STARTING_REASONS = frozenset({"ContainerCreating", "PodInitializing"})
 MAX_MESSAGE = 1000
@@ -24,6 +25,7 @@ def observe_pod(pod: Mapping[str, Any], newest: PodSample | None) -> PodObservat
         created_s=unix_s(metadata.get("creationTimestamp")) or 0.0,
         phase=status.get("phase") or "Unknown",
         ready=_is_true(status, "Ready"),
+        ready_since_s=_true_since_s(status, "Ready"),
         deleting="deletionTimestamp" in metadata,
         template_hash=(metadata.get("labels") or {}).get("pod-template-hash"),
         restarts=int(engine.get("restartCount") or 0),
@@ -86,6 +88,15 @@ def _is_true(status: Mapping[str, Any], condition_type: str) -> bool:
         condition.get("type") == condition_type and condition.get("status") == "True"
         for condition in status.get("conditions") or ()
     )
+
+
+def _true_since_s(status: Mapping[str, Any], condition_type: str) -> float | None:
+    transitions = (
+        unix_s(condition.get("lastTransitionTime"))
+        for condition in status.get("conditions") or ()
+        if condition.get("type") == condition_type and condition.get("status") == "True"
+    )
+    return next(transitions, None)
 
 
 def _scrape(newest: PodSample) -> Scrape:

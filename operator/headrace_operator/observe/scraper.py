@@ -9,8 +9,6 @@ import asyncio
 import ipaddress
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from types import TracebackType
-from typing import Self
 
 import aiohttp
 from yarl import URL
@@ -59,12 +57,7 @@ class Scraper:
             cookie_jar=aiohttp.DummyCookieJar(),
         )
 
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def aclose(self) -> None:
         await self._session.close()
 
     async def scrape_all(
@@ -108,6 +101,7 @@ def is_pod_address(ip: str) -> bool:
         address = ipaddress.ip_address(ip)
     except ValueError:
         return False
+    address = getattr(address, "ipv4_mapped", None) or address
     return not (
         address.is_loopback or address.is_link_local or address.is_multicast or address.is_unspecified
     )

@@ -8,7 +8,8 @@ never negative.
 from bisect import bisect_left
 from dataclasses import dataclass, field, replace
 
-from headrace_operator.observe.sample import Buckets, Counter, Distribution, Gauge, PodSample
+from headrace_operator.observe.sample import Buckets, PodSample
+from headrace_operator.runtimes.metric_map import Counter, Distribution, Gauge
 
 MAX_SAMPLES = 4096
 

@@ -8,9 +8,11 @@ from dataclasses import dataclass, field
 from statistics import fmean
 from typing import Any
 
-from headrace_operator.decide.observation import Histogram, Window
-from headrace_operator.observe.sample import Buckets, Counter, Distribution, Gauge, PodSample
+from headrace_operator.decide.histogram import Histogram
+from headrace_operator.decide.observation import Window
+from headrace_operator.observe.sample import Buckets, PodSample
 from headrace_operator.observe.series import PodSeries, added, subtracted
+from headrace_operator.runtimes.metric_map import Counter, Distribution, Gauge
 
 
 @dataclass(slots=True)

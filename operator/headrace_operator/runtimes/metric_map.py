@@ -1,0 +1,103 @@
+"""Which series of an engine mean what. Pure tables; what an engine does not have is simply not in its map."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class Counter(StrEnum):
+    """Named as the fields of `decide.observation.Window`."""
+
+    ARRIVALS = "arrivals"
+    REJECTIONS = "rejections"
+    GOOD = "good"
+    LATE = "late"
+    FAILED = "failed"
+    PROMPT_TOKENS = "prompt_tokens"
+    GENERATION_TOKENS = "generation_tokens"
+    PREEMPTIONS = "preemptions"
+    STEPS = "steps"
+
+
+class Distribution(StrEnum):
+    QUEUE_TIME = "queue_time_s"
+    TTFT = "ttft_s"
+    ITL = "itl_s"
+    E2E = "e2e_s"
+    STEP_BUDGET_USED = "step_budget_used_ratio"
+
+
+class Gauge(StrEnum):
+    RUNNING = "running"
+    WAITING = "waiting"
+    OLDEST_WAITING_AGE = "oldest_waiting_age_s"
+    KV_USED = "kv_used_ratio"
+    IN_FLIGHT = "in_flight"
+    DRAINING = "draining"
+    START_TIME = "start_time_s"
+    MAX_NUM_SEQS = "max_num_seqs"
+    MAX_NUM_BATCHED_TOKENS = "max_num_batched_tokens"
+
+
+@dataclass(frozen=True, slots=True)
+class Series:
+    """A metric, or of its series those with one label at one value. Matching series are summed."""
+
+    name: str
+    label: tuple[str, str] | None = None
+
+    @property
+    def family(self) -> str:
+        """As its TYPE line names it."""
+        return self.name.removesuffix("_count")
+
+
+HEADRACE_COUNTERS: Mapping[Counter, Series] = {
+    Counter.ARRIVALS: Series("headrace_requests_received_total"),
+    Counter.REJECTIONS: Series("headrace_request_rejections_total"),
+    Counter.GOOD: Series("headrace_requests_finished_total", ("outcome", "good")),
+    Counter.LATE: Series("headrace_requests_finished_total", ("outcome", "late")),
+    Counter.FAILED: Series("headrace_requests_finished_total", ("outcome", "failed")),
+    Counter.PROMPT_TOKENS: Series("vllm:prompt_tokens_total"),
+    Counter.GENERATION_TOKENS: Series("vllm:generation_tokens_total"),
+    Counter.PREEMPTIONS: Series("vllm:num_preemptions_total"),
+    Counter.STEPS: Series("headrace_step_seconds_count"),
+}
+HEADRACE_DISTRIBUTIONS: Mapping[Distribution, str] = {
+    Distribution.QUEUE_TIME: "headrace_queue_time_seconds",
+    Distribution.TTFT: "headrace_time_to_first_token_seconds",
+    Distribution.ITL: "headrace_inter_token_latency_seconds",
+    Distribution.E2E: "vllm:e2e_request_latency_seconds",
+    Distribution.STEP_BUDGET_USED: "headrace_step_budget_used_ratio",
+}
+HEADRACE_GAUGES: Mapping[Gauge, Series] = {
+    Gauge.RUNNING: Series("vllm:num_requests_running"),
+    Gauge.WAITING: Series("vllm:num_requests_waiting"),
+    Gauge.OLDEST_WAITING_AGE: Series("headrace_oldest_waiting_age_seconds"),
+    Gauge.KV_USED: Series("vllm:kv_cache_usage_perc"),
+    Gauge.IN_FLIGHT: Series("headrace_in_flight"),
+    Gauge.DRAINING: Series("headrace_draining"),
+    Gauge.START_TIME: Series("headrace_start_time_seconds"),
+    Gauge.MAX_NUM_SEQS: Series("headrace_limit", ("name", "max_num_seqs")),
+    Gauge.MAX_NUM_BATCHED_TOKENS: Series("headrace_limit", ("name", "max_num_batched_tokens")),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class MetricMap:
+    """Which series of a runtime mean what."""
+
+    counters: Mapping[Counter, Series]
+    distributions: Mapping[Distribution, str]
+    gauges: Mapping[Gauge, Series]
+
+    @property
+    def wanted(self) -> frozenset[str]:
+        singles = (*self.counters.values(), *self.gauges.values())
+        parts = (
+            f"{name}_{part}" for name in self.distributions.values() for part in ("bucket", "sum", "count")
+        )
+        return frozenset({series.name for series in singles} | set(parts))
+
+
+HEADRACE = MetricMap(HEADRACE_COUNTERS, HEADRACE_DISTRIBUTIONS, HEADRACE_GAUGES)
