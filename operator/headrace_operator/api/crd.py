@@ -19,13 +19,11 @@ _NAME_RULES = [
     {
         "rule": f"size(self.metadata.name) <= {MAX_NAME_LENGTH}",
         "message": f"metadata.name must be at most {MAX_NAME_LENGTH} characters: the pods' names extend it",
-        "fieldPath": ".metadata.name",
     },
     {
         "rule": "self.metadata.name.matches('^[a-z]([-a-z0-9]*[a-z0-9])?$')",
         "message": "metadata.name must start with a letter and hold lower-case letters, digits and - only: "
         "it names a Service",
-        "fieldPath": ".metadata.name",
     },
 ]
 _COLUMNS = (

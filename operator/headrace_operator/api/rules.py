@@ -70,5 +70,8 @@ class Part(BaseModel):
 
 
 def of_defaults(part: type[Part], description: str) -> Any:
-    """An object that the API server fills in where it is absent: empty, and so with its fields' defaults."""
-    return Field(default_factory=part, description=description, json_schema_extra={"default": {}})
+    """An object that the API server fills in where it is absent. Its default is spelled out, because the API
+    server checks the rules against it as it stands, before the defaults of its fields are filled in.
+    """
+    default = part().model_dump(by_alias=True, exclude_none=True, mode="json")
+    return Field(default_factory=part, description=description, json_schema_extra={"default": default})
