@@ -1,6 +1,7 @@
-"""The Kubernetes programs, built once from Go modules and found again by a digest of what they are built from.
+"""The Kubernetes programs, built once from Go modules and found again by a digest of their sources.
 
-A build appears in the cache whole or not at all: it is made beside its place and renamed. Builders wait for each other.
+A build appears in the cache whole or not at all: it is made beside its place and renamed. Builders wait for
+each other.
 """
 
 import hashlib
@@ -67,22 +68,30 @@ def sources_digest(sources: Path, go_version: str) -> str:
     return digest.hexdigest()[:16]
 
 
+def built_binaries() -> Binaries | None:
+    """The programs of these sources if the cache has them. Raises `Missing` where there is no Go to ask."""
+    directory = _directory(go_command())
+    return Binaries(directory) if directory.exists() else None
+
+
 def ensure_binaries(phases: Phases) -> Binaries:
-    """The programs of these sources, built now if they are not in the cache. Raises `Missing` where Go cannot."""
+    """The programs of these sources, built now if the cache lacks them. Raises `Missing` where Go cannot."""
     go = go_command()
-    root = cache_directory() / "bin"
-    directory = root / sources_digest(SOURCES, _go_version(go))
+    directory = _directory(go)
     if not directory.exists():
-        with exclusively(
-            root / ".lock", waiting=lambda: phases.note("another build is under way: waiting for it")
-        ):
+        waiting = "another build is under way: waiting for it"
+        with exclusively(directory.parent / ".lock", waiting=lambda: phases.note(waiting)):
             if not directory.exists():
                 _build(go, directory, phases)
     return Binaries(directory)
 
 
+def _directory(go: str) -> Path:
+    return cache_directory() / "bin" / sources_digest(SOURCES, _go_version(go))
+
+
 def _go_version(go: str) -> str:
-    # Asked inside the module: an older Go then fetches the toolchain that go.mod names, or says that it cannot.
+    # Asked inside the module: an older Go then fetches the toolchain that go.mod names, or says why not.
     asked = subprocess.run(
         [go, "env", "GOVERSION"], cwd=SOURCES / "cluster", check=False, capture_output=True, text=True
     )

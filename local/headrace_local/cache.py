@@ -20,7 +20,7 @@ def cache_directory() -> Path:
 
 @contextmanager
 def exclusively(lock_file: Path, *, waiting: Callable[[], None] = lambda: None) -> Iterator[None]:
-    """Hold `lock_file` alone among all processes of the machine; `waiting` is called once if another holds it.
+    """Hold `lock_file` alone on this machine; `waiting` is called once if another process holds it.
 
     The kernel drops the lock with its process, so a killed holder blocks nobody.
     """

@@ -1,9 +1,9 @@
-"""The cluster's certificates: one authority, one certificate a component, elliptic keys because they are made in no time.
+"""The cluster's certificates: one authority, one certificate a component.
 
-A cluster is thrown away long before a certificate ends, so nothing is renewed.
+Keys are elliptic because those are made in no time; a cluster is gone long before its certificates end.
 """
 
-import datetime
+import datetime as dt
 import ipaddress
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -14,8 +14,8 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
-VALIDITY = datetime.timedelta(days=365)
-CLOCK_SKEW = datetime.timedelta(minutes=5)
+VALIDITY = dt.timedelta(days=365)
+CLOCK_SKEW = dt.timedelta(minutes=5)
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +80,7 @@ def create_signing_key(directory: Path, name: str) -> tuple[Path, Path]:
 def _builder(
     subject: x509.Name, issuer: x509.Name, public_key: ec.EllipticCurvePublicKey
 ) -> x509.CertificateBuilder:
-    now = datetime.datetime.now(datetime.UTC)
+    now = dt.datetime.now(dt.UTC)
     return (
         x509.CertificateBuilder()
         .subject_name(subject)

@@ -1,7 +1,7 @@
-"""The cgroup of one cluster: whatever a cluster's daemons start, containers included, is found and ended by it.
+"""The cgroup of one cluster: whatever its daemons start, containers included, is found and ended by it.
 
-cgroup v1 has one tree a controller; daemons join only the tree of `FOLLOWED` there (so that their memory stays
-accounted to who started them) and pods, by the kubelet, all of them. cgroup v2 has one tree.
+cgroup v1 has one tree a controller; daemons join only the tree of `FOLLOWED` there (so that their memory
+stays accounted to who started them) and pods, by the kubelet, all of them. cgroup v2 has one tree.
 """
 
 import os
@@ -54,7 +54,7 @@ def processes(name: str) -> set[int]:
 
 
 def kill(name: str) -> None:
-    """End every process in the cluster's cgroup, and those they start meanwhile; raises TimeoutError if some stay."""
+    """End every process in the cluster's cgroup and what they start meanwhile; TimeoutError if some stay."""
     deadline_s = time.monotonic() + END_TIMEOUT_S
     while remaining := processes(name):
         for pid in remaining:
@@ -85,11 +85,10 @@ def _directories(name: str) -> Iterator[Path]:
 
 
 def _trees() -> list[Path]:
+    """Every tree, once: cpu and cpuacct may be two names of one."""
     if is_unified():
         return [ROOT]
-    # cpu and cpuacct may be two names of one tree; the unified tree of a hybrid machine holds no controllers.
-    trees = {path.resolve() for path in ROOT.iterdir() if path.is_dir()}
-    return sorted(tree for tree in trees if tree.name != "unified")
+    return sorted({path.resolve() for path in ROOT.iterdir() if path.is_dir()})
 
 
 def _delegate(directory: Path) -> None:

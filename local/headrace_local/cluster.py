@@ -29,7 +29,7 @@ CLAIM_TIMEOUT_S = 30
 
 @dataclass(frozen=True, slots=True)
 class Cluster:
-    """A cluster that stands. Everything here raises `ClusterError` with what the program said when it fails."""
+    """A cluster that stands. What fails here raises `ClusterError` with what the program said."""
 
     state: State
     addresses: Addresses
@@ -61,7 +61,7 @@ class Cluster:
         return Sandbox(holders[0])
 
     def environment(self) -> dict[str, str]:
-        """The environment in which kubectl, helm and client libraries find this cluster and leave no other trace."""
+        """The environment in which kubectl, Helm and clients find this cluster and leave no other trace."""
         caches = self.state.directory / "client"
         helm = {
             f"HELM_{kind}_HOME": str(caches / "helm" / kind.lower()) for kind in ("CACHE", "CONFIG", "DATA")

@@ -1,4 +1,4 @@
-"""containerd for one node: its configuration, the pod network, and the runtime that development engines run in.
+"""containerd for one node: its configuration, the pod network, and the runtime of development engines.
 
 Inside the sandbox `/run` is the cluster's own, so containerd's socket and state are where they always are.
 """
@@ -21,8 +21,8 @@ state = "/run/containerd"
 oom_score = 0
 disabled_plugins = [
   "io.containerd.internal.v1.tracing", "io.containerd.tracing.processor.v1.otlp",
-  "io.containerd.snapshotter.v1.aufs", "io.containerd.snapshotter.v1.btrfs", "io.containerd.snapshotter.v1.devmapper",
-  "io.containerd.snapshotter.v1.zfs",
+  "io.containerd.snapshotter.v1.aufs", "io.containerd.snapshotter.v1.btrfs",
+  "io.containerd.snapshotter.v1.devmapper", "io.containerd.snapshotter.v1.zfs",
 ]
 
 [grpc]
@@ -100,8 +100,8 @@ class Containerd:
 def pod_network(addresses: Addresses) -> dict[str, Any]:
     """The CNI configuration: every pod on a link of its own, routed.
 
-    On a bridge, a reply between two pods would bypass the translation of Service addresses unless the machine's
-    kernel has br_netfilter; routed, it never does.
+    On a bridge, a reply between two pods would bypass the translation of Service addresses unless the kernel
+    has br_netfilter; routed, it never does.
     """
     ipam = {
         "type": "host-local",

@@ -1,6 +1,7 @@
 """The command lines of the control plane: etcd, API server, controllers and scheduler.
 
-etcd listens on the namespace's loopback and never syncs to disk: the cluster is thrown away whole if the machine fails.
+etcd listens on the namespace's loopback and never syncs to disk: the cluster is thrown away whole if the
+machine fails.
 """
 
 from dataclasses import dataclass

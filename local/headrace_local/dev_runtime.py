@@ -1,9 +1,9 @@
-"""The runtime that engine pods run in on a developer's machine: the machine's own Python environment, mounted.
+"""The runtime of engine pods on a developer's machine: the machine's own Python environment, mounted.
 
-An engine image with torch is gigabytes that change with every edit. Here its place is taken by an image of a few empty
-directories, and the containers of the runtime class `headrace-dev` see `/usr`, the interpreter, the virtual
-environment and the checkout's engine, read-only. Pods need no hostPath for it and stay as restricted as they are.
-Other pods run in the plain runtime and see nothing of the machine.
+An engine image with torch is gigabytes that change with every edit. Here its place is taken by an image of a
+few empty directories, and the containers of the runtime class `headrace-dev` see `/usr`, the interpreter, the
+virtual environment and the checkout's engine, read-only. Pods need no hostPath for it and stay as restricted
+as they are. Other pods run in the plain runtime and see nothing of the machine.
 """
 
 import os
@@ -23,8 +23,8 @@ ENGINE_IMAGE = "headrace.local/engine:dev"
 ENGINE_USER_ID = 65532
 SOURCE_ROOTS = ("engine", "operator")
 _SYSTEM = Path("/usr")
-# What programs below /usr look up outside it.
-_SYSTEM_CONFIGURATION = (Path("/etc/alternatives"), Path("/etc/ssl"))
+# What programs of /usr look up elsewhere. Without the linker's cache, Python compiles to find libraries.
+_SYSTEM_CONFIGURATION = (Path("/etc/alternatives"), Path("/etc/ssl"), Path("/etc/ld.so.cache"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,30 +55,30 @@ class Environment:
             # uv links to a name of the interpreter that is a link itself: that name must be there too.
             wanted.append(Path(os.path.normpath(python.parent / python.readlink())).parents[1])
         wanted += [self.checkout / root for root in SOURCE_ROOTS]
-        wanted += [path for path in _SYSTEM_CONFIGURATION if path.is_dir()]
+        wanted += [path for path in _SYSTEM_CONFIGURATION if path.exists()]
         return _outermost(wanted)
+
+    def require_readable(self) -> None:
+        """Raise `Missing` where the engine's user could not read what would be mounted."""
+        for path in self.paths():
+            require_readable_by_all(path)
 
 
 def dev_runtime_spec(default: dict[str, Any], environment: Environment) -> dict[str, Any]:
-    """Containerd's default specification with the environment mounted and the machine's own file limits.
-
-    Raises `Missing` where the engine's user could not read what would be mounted.
-    """
+    """Containerd's default specification with the environment mounted and the machine's own file limits."""
     spec = deepcopy(default)
     spec["process"].pop("rlimits", None)
     for path in environment.paths():
-        source = path.resolve()
-        require_readable_by_all(source)
-        spec["mounts"].append(bind_mount(source, path))
+        spec["mounts"].append(bind_mount(path.resolve(), path))
     return spec
 
 
 def engine_image(environment: Environment) -> Image:
-    """The small root that the environment is mounted into; it starts `headrace` as the real engine image does."""
+    """The small root that the environment is mounted into; it starts `headrace`, as the real image does."""
     directories = dict.fromkeys(("/etc", "/dev", "/proc", "/sys", "/run", "/usr", "/var", "/home"), 0o755)
-    passwd = f"root:x:0:0::/root:/usr/sbin/nologin\nheadrace:x:{ENGINE_USER_ID}:{ENGINE_USER_ID}::/tmp:/usr/sbin/nologin\n"
+    user = f"headrace:x:{ENGINE_USER_ID}:{ENGINE_USER_ID}::/tmp:/usr/sbin/nologin\n"
     files = {
-        "/etc/passwd": passwd,
+        "/etc/passwd": f"root:x:0:0::/root:/usr/sbin/nologin\n{user}",
         "/etc/group": f"root:x:0:\nheadrace:x:{ENGINE_USER_ID}:\n",
         "/etc/nsswitch.conf": "passwd: files\ngroup: files\nhosts: files dns\n",
     }
@@ -111,13 +111,11 @@ def runtime_class() -> dict[str, Any]:
     }
 
 
-def require_readable_by_all(directory: Path) -> None:
-    """Raise `Missing` where a container's user, who is nobody on this machine, could not list the directory."""
-    needed = stat.S_IROTH | stat.S_IXOTH
-    if directory.stat().st_mode & needed != needed:
-        raise Missing(
-            f"Pods run as nobody and could not read {directory}: allow it with `chmod -R o+rX {directory}`."
-        )
+def require_readable_by_all(path: Path) -> None:
+    """Raise `Missing` where a container's user, who is nobody on this machine, could not read it."""
+    needed = stat.S_IROTH | (stat.S_IXOTH if path.is_dir() else 0)
+    if path.stat().st_mode & needed != needed:
+        raise Missing(f"Pods run as nobody and could not read {path}: allow it with `chmod -R o+rX {path}`.")
 
 
 def _outermost(paths: Iterable[Path]) -> list[Path]:

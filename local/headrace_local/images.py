@@ -16,7 +16,7 @@ IMPORT_TIMEOUT_S = 300.0
 
 
 def import_archive(sandbox: Sandbox, archive: Path) -> list[str]:
-    """Import an OCI or docker archive; returns the names of its images. Raises ValueError for what is none."""
+    """Import an OCI or docker archive; the names of its images. Raises ValueError for what is none."""
     command = sandbox.command("ctr", "--namespace", NAMESPACE, "images", "import", "-")
     with archive.open("rb") as content:
         done = subprocess.run(
@@ -28,7 +28,7 @@ def import_archive(sandbox: Sandbox, archive: Path) -> list[str]:
 
 
 def import_own_images(sandbox: Sandbox, binaries: Binaries, directory: Path) -> None:
-    """Write and import the images that every node has: the pod sandbox's, and the development engine's."""
+    """Write and import the images that every node has: the pod sandbox's and the development engine's."""
     directory.mkdir(exist_ok=True)
     pause = Image(
         reference=PAUSE_IMAGE,

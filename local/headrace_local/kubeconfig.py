@@ -1,4 +1,4 @@
-"""Kubeconfigs: one a component, the administrator's for the user, and on request a context in the user's own file."""
+"""Kubeconfigs: one a component, the administrator's, and on request a context in the user's own file."""
 
 import base64
 from pathlib import Path
@@ -37,7 +37,7 @@ def write_kubeconfig(file: Path, config: dict[str, Any]) -> Path:
 
 
 def merge_context(target: Path, config: dict[str, Any]) -> None:
-    """Add the cluster, user and context of `config` to the user's kubeconfig, in place of those of the same name.
+    """Add the cluster, user and context of `config` to a kubeconfig, in place of those of the same name.
 
     Everything else in the file stays as it was, its current context above all; a new file's is set.
     """

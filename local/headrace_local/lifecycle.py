@@ -1,7 +1,8 @@
 """Bringing a cluster up and taking it down, from any state that a crash may have left.
 
-A cluster whose daemons all live is joined. One that lost any is swept away and made anew: it is made for trying, and
-from nothing it stands in seconds, while what a half-dead one remembers would have to be mistrusted.
+A cluster whose daemons all live is joined. One that lost any is swept away and made anew: it is made for
+trying, and from nothing it stands in seconds, while what a half-dead one remembers would have to be
+mistrusted.
 """
 
 import dataclasses
@@ -15,6 +16,7 @@ from headrace_local.binaries import Binaries, ensure_binaries
 from headrace_local.bringup import CONTROL_PLANE, NODE, start_control_plane, start_node
 from headrace_local.cache import exclusively
 from headrace_local.cluster import Cluster
+from headrace_local.dev_runtime import Environment
 from headrace_local.missing import require, require_linux_root
 from headrace_local.network import Addresses
 from headrace_local.processes import Daemons, Process
@@ -31,9 +33,11 @@ def up(
     """The cluster called `name`, standing: joined, deepened by its node, or made.
 
     With an `owner`, the cluster is one that `take_down_abandoned` ends once that process is gone.
-    Raises `Missing` for what the machine lacks, before anything is built, and `ClusterError` for what went wrong.
+    Raises `Missing` for what the machine lacks, before anything is built, and `ClusterError` for a failure.
     """
     require(node=node)
+    if node:
+        Environment.current().require_readable()
     phases = phases or Phases(quiet=True)
     state = state_of(name)
     binaries = ensure_binaries(phases)
@@ -119,7 +123,7 @@ def _make(state: State, binaries: Binaries, phases: Phases, owner: Process | Non
 
 @contextmanager
 def _starting(state: State, description: Description) -> Iterator[None]:
-    """Describe the cluster as one that stands once the block has ended well; end its processes if it has not."""
+    """Describe the cluster as standing once the block has ended well; end its processes if it has not."""
     state.describe(dataclasses.replace(description, stands=False))
     try:
         yield

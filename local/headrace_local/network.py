@@ -1,10 +1,9 @@
 """The addresses of one cluster, and the link between the machine and the cluster's network namespace.
 
-Clusters share 198.18.0.0/15, the range set aside for benchmarks and seldom routed anywhere: the cluster with index k
-has 198.18.4k.0/24 for its link, 198.18.4k+1.0/24 for pods and 198.19.4k.0/22 for Services.
+Clusters share 198.18.0.0/15, the range set aside for benchmarks and seldom routed anywhere: the cluster with
+index k has 198.18.4k.0/24 for its link, 198.18.4k+1.0/24 for pods and 198.19.4k.0/22 for Services.
 """
 
-import ipaddress
 import json
 import subprocess
 from collections.abc import Iterable
@@ -25,15 +24,15 @@ class Addresses:
 
     @property
     def link(self) -> IPv4Network:
-        return ipaddress.ip_network(f"198.18.{4 * self.index}.0/24")
+        return IPv4Network(f"198.18.{4 * self.index}.0/24")
 
     @property
     def pods(self) -> IPv4Network:
-        return ipaddress.ip_network(f"198.18.{4 * self.index + 1}.0/24")
+        return IPv4Network(f"198.18.{4 * self.index + 1}.0/24")
 
     @property
     def services(self) -> IPv4Network:
-        return ipaddress.ip_network(f"198.19.{4 * self.index}.0/22")
+        return IPv4Network(f"198.19.{4 * self.index}.0/22")
 
     @property
     def host(self) -> IPv4Address:
@@ -78,9 +77,7 @@ def routed_networks() -> list[IPv4Network]:
     """What the machine routes, but for its default route."""
     shown = subprocess.run(["ip", "-json", "-4", "route", "show"], check=True, capture_output=True, text=True)
     destinations = [route["dst"] for route in json.loads(shown.stdout or "[]")]
-    return [
-        ipaddress.ip_network(dst, strict=False) for dst in destinations if dst not in ("default", "0.0.0.0/0")
-    ]
+    return [IPv4Network(dst, strict=False) for dst in destinations if dst not in ("default", "0.0.0.0/0")]
 
 
 def connect(addresses: Addresses, link_name: str, namespace_pid: int) -> None:
@@ -101,7 +98,7 @@ def connect(addresses: Addresses, link_name: str, namespace_pid: int) -> None:
 
 def disconnect(link_name: str) -> None:
     """Take the link away; its other end and the routes go with it."""
-    # It also goes by itself, some time after the namespace's last process: that it is not there is no failure.
+    # It also goes by itself some time after the namespace's last process: to find none is no failure.
     subprocess.run(["ip", "link", "delete", link_name], check=False, capture_output=True)
 
 

@@ -1,6 +1,7 @@
 """Image archives in the OCI layout, written by hand: an image is two small JSON documents and a tar a layer.
 
-Archives are the same to the byte for the same content, so that an import of what is there already does nothing.
+Archives are the same to the byte for the same content, so that an import of what is there already does
+nothing.
 """
 
 import hashlib

@@ -1,4 +1,4 @@
-"""Who is who in a cluster: the certificates and kubeconfigs of its components, with the names that RBAC knows them by."""
+"""Who is who in a cluster: certificates and kubeconfigs with the names that RBAC knows."""
 
 from dataclasses import dataclass
 from pathlib import Path

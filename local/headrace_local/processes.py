@@ -1,7 +1,7 @@
-"""Daemons: started detached, known ever after by pid and start time, so that a reused pid is never taken for one.
+"""Daemons: started detached, known ever after by pid and start time (a reused pid is never taken for one).
 
-The child itself writes its record and joins the cluster's cgroup before it becomes the program: at no moment is there
-a daemon that a killed starter would leave behind unrecorded.
+The child itself writes its record and joins the cluster's cgroup before it becomes the program: at no moment
+is there a daemon that a killed starter would leave behind unrecorded.
 """
 
 import os
@@ -103,6 +103,13 @@ def read_record(file: Path) -> Process:
     return Process(
         name=file.name, pid=int(stat.split(" ", 1)[0]), start_ticks=int(_fields(stat)[_START_TICKS])
     )
+
+
+def current_process(name: str) -> Process:
+    """This very process."""
+    fields = _stat_fields(os.getpid())
+    assert fields is not None, "/proc shows this process"
+    return Process(name, os.getpid(), int(fields[_START_TICKS]))
 
 
 def _stat_fields(pid: int) -> list[str] | None:

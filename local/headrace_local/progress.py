@@ -1,7 +1,7 @@
 """Phases of slow work, shown with the time they take.
 
-On a terminal the running phase is a live line with its elapsed time; elsewhere a long phase says every half minute
-that it still runs, so that a build log never looks dead.
+On a terminal the running phase is a live line with its elapsed time; elsewhere a long phase says every half
+minute that it still runs, so that a build log never looks dead.
 """
 
 import threading
@@ -38,7 +38,7 @@ class Phases:
 
     @contextmanager
     def phase(self, title: str, *, expected: str = "") -> Iterator[None]:
-        """Show `title` while the block runs and what it took after; `expected` says beforehand how long that may be."""
+        """Show `title` while the block runs, and then what it took; `expected` says how long that may be."""
         if self._quiet:
             yield
             return

@@ -1,8 +1,8 @@
-"""The network and mount namespace in which a cluster lives, held by one sleeping process as a pod's are by its sandbox.
+"""The network and mount namespace in which a cluster lives, held by one sleeping process.
 
-Inside, `/run` is a fresh tmpfs and the directories that kubelet and CNI have fixed names for are the cluster's own, so
-that clusters never meet each other nor a container runtime of the machine, and every mount they make dies with them.
-Outside nothing is mounted at all.
+Inside, `/run` is a fresh tmpfs and the directories that kubelet and CNI have fixed names for are the
+cluster's own, so that clusters never meet each other nor a container runtime of the machine, and every mount
+they make dies with them. Outside nothing is mounted at all.
 """
 
 import json

@@ -1,7 +1,7 @@
 """What is kept of one cluster on disk, and the names derived from where that is.
 
-The kernel's objects (link, cgroup) are named after the state directory, so that clusters of the same name in two
-caches never take each other's.
+The kernel's objects (link, cgroup) are named after the state directory, so that clusters of the same name in
+two caches never take each other's.
 """
 
 import hashlib
