@@ -1,0 +1,129 @@
+"""`headrace serve` and `headrace models`. Every flag is an environment variable too: `HEADRACE_<FLAG>`."""
+
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+MODEL, LIMITS, CACHE, HTTP, ADMIN, OBJECTIVES = (
+    *("Model", "Scheduler limits", "KV cache", "HTTP"),
+    *("Admin port", "Service level objectives"),
+)
+
+
+def _flag(panel: str, text: str, *names: str, env: str | None = None, **bounds: Any) -> Any:
+    variable = env or "HEADRACE_" + names[0].removeprefix("--").split("/")[0].replace("-", "_").upper()
+    return typer.Option(*names, help=text, rich_help_panel=panel, envvar=variable, **bounds)
+
+
+def register(root: typer.Typer) -> None:
+    """Adds the commands where the engine is installed."""
+    if find_spec("torch") is None:
+        return
+    from headrace_engine import models_cli
+
+    root.command("serve")(serve)
+    root.add_typer(models_cli.app, name="models")
+
+
+def serve(
+    model: Annotated[str, typer.Argument(help="A directory, or a name that `headrace models list` shows.")],
+    *,
+    served_model_name: Annotated[
+        list[str] | None, _flag(MODEL, "Name in the API; may be repeated.", "--served-model-name")
+    ] = None,
+    dtype: Annotated[str, _flag(MODEL, "auto, float32 or bfloat16.", "--dtype")] = "auto",
+    max_model_len: Annotated[
+        int | None, _flag(MODEL, "Longest sequence; the model's own if left out.", "--max-model-len", min=2)
+    ] = None,
+    threads: Annotated[int | None, _flag(MODEL, "Compute threads.", "--threads", min=1)] = None,
+    seed: Annotated[int, _flag(MODEL, "For requests that bring none.", "--seed")] = 0,
+    max_num_seqs: Annotated[int, _flag(LIMITS, "Most requests in a step.", "--max-num-seqs", min=1)] = 128,
+    max_num_batched_tokens: Annotated[
+        int, _flag(LIMITS, "Most tokens in a step.", "--max-num-batched-tokens", min=1)
+    ] = 2048,
+    max_num_queued_reqs: Annotated[
+        int,
+        _flag(LIMITS, "Most requests that wait; more are refused with 429.", "--max-num-queued-reqs", min=0),
+    ] = 1024,
+    max_num_queued_tokens: Annotated[
+        int, _flag(LIMITS, "Most prompt tokens that wait.", "--max-num-queued-tokens", min=0)
+    ] = 1_048_576,
+    queue_deadline_ms: Annotated[
+        float | None, _flag(LIMITS, "A request not scheduled by then gets 429.", "--queue-deadline-ms", min=1)
+    ] = None,
+    limits_file: Annotated[
+        Path | None, _flag(LIMITS, "JSON of active limits to start with.", "--limits-file", exists=True)
+    ] = None,
+    block_size: Annotated[int, _flag(CACHE, "Tokens in a block.", "--block-size", min=1)] = 64,
+    num_gpu_blocks_override: Annotated[
+        int | None, _flag(CACHE, "Number of blocks, on any device.", "--num-gpu-blocks-override", min=1)
+    ] = None,
+    kv_cache_memory_bytes: Annotated[
+        int | None, _flag(CACHE, "Memory for the KV cache.", "--kv-cache-memory-bytes", min=1)
+    ] = None,
+    enable_prefix_caching: Annotated[
+        bool,
+        _flag(CACHE, "Reuse blocks of equal prefixes.", "--enable-prefix-caching/--no-enable-prefix-caching"),
+    ] = True,
+    host: Annotated[str, _flag(HTTP, "Address to listen at.", "--host")] = "127.0.0.1",
+    port: Annotated[int, _flag(HTTP, "Port; 0 takes a free one.", "--port", min=0, max=65535)] = 8000,
+    shutdown_timeout: Annotated[
+        float, _flag(HTTP, "Seconds that requests in flight get on SIGTERM.", "--shutdown-timeout", min=0)
+    ] = 120.0,
+    admin_host: Annotated[str, _flag(ADMIN, "Address of the admin port.", "--admin-host")] = "127.0.0.1",
+    admin_port: Annotated[int, _flag(ADMIN, "Admin port.", "--admin-port", min=0, max=65535)] = 8001,
+    admin_public_keys: Annotated[
+        Path | None, _flag(ADMIN, "Keys of signed calls, as JSON.", "--admin-public-keys", exists=True)
+    ] = None,
+    admin_token_file: Annotated[
+        Path | None, _flag(ADMIN, "File with a bearer token of 256 bits.", "--admin-token-file", exists=True)
+    ] = None,
+    pod_uid: Annotated[str | None, _flag(ADMIN, "Whom signed calls are addressed to.", "--pod-uid")] = None,
+    slo_ttft_ms: Annotated[
+        float | None, _flag(OBJECTIVES, "Time to first token.", "--slo-ttft-ms", min=0)
+    ] = None,
+    slo_itl_ms: Annotated[
+        float | None, _flag(OBJECTIVES, "Mean time between tokens.", "--slo-itl-ms", min=0)
+    ] = None,
+    log_level: Annotated[str, _flag(HTTP, "DEBUG, INFO, WARNING or ERROR.", "--log-level")] = "INFO",
+) -> None:
+    """Serve MODEL with OpenAI's API.
+
+    Without public keys and without a token file the admin port is not opened.
+    """
+    from headrace_engine.server.admin_auth import AdminCredentials
+    from headrace_engine.server.config import ServeConfig
+    from headrace_engine.server.main import run
+    from headrace_engine.telemetry.metrics import SLO
+
+    def seconds(milliseconds: float | None) -> float | None:
+        return None if milliseconds is None else milliseconds / 1000
+
+    config = ServeConfig(
+        model=model,
+        served_model_names=tuple(served_model_name or ()),
+        host=host,
+        port=port,
+        admin_host=admin_host,
+        admin_port=admin_port,
+        admin=AdminCredentials(admin_public_keys, admin_token_file, pod_uid),
+        dtype=dtype,
+        threads=threads,
+        seed=seed,
+        max_model_len=max_model_len,
+        max_num_seqs=max_num_seqs,
+        max_num_batched_tokens=max_num_batched_tokens,
+        max_num_queued_reqs=max_num_queued_reqs,
+        max_num_queued_tokens=max_num_queued_tokens,
+        queue_deadline_s=seconds(queue_deadline_ms),
+        block_size=block_size,
+        num_gpu_blocks_override=num_gpu_blocks_override,
+        kv_cache_memory_bytes=kv_cache_memory_bytes,
+        enable_prefix_caching=enable_prefix_caching,
+        limits_file=limits_file,
+        shutdown_timeout_s=shutdown_timeout,
+        slo=SLO(seconds(slo_ttft_ms), seconds(slo_itl_ms), seconds(queue_deadline_ms)),
+    )
+    raise typer.Exit(run(config, log_level=log_level))

@@ -1,0 +1,70 @@
+"""The active limits as the admin port shows and changes them: a document with a revision.
+
+The revision makes a change conditional (`If-Match`), so that two writers cannot undo each other unseen. A
+change is all or nothing, and holds from the next step.
+"""
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import asdict
+from datetime import datetime
+from typing import Any
+
+from headrace_engine.core.limits import Limits, LimitsError
+from headrace_engine.server.engine import Engine
+from headrace_engine.server.errors import invalid
+from headrace_engine.telemetry.recorder import Recorder
+
+
+class StaleRevision(Exception):  # noqa: N818 - an answer, not a fault
+    """The limits have changed since the caller read them."""
+
+
+class ActiveLimits:
+    def __init__(
+        self, engine: Engine, limits: Limits, recorder: Recorder, now: Callable[[], datetime]
+    ) -> None:
+        self._engine = engine
+        self._limits = limits
+        self._recorder = recorder
+        self._now = now
+        self._since = now()
+        self._changing = asyncio.Lock()
+        self.revision = 1
+        recorder.record_limits(limits, self.revision)
+
+    @property
+    def etag(self) -> str:
+        return f'"{self.revision}"'
+
+    def document(self) -> dict[str, Any]:
+        """What is active, what the engine could hold, and whether it has drained down to the limits yet."""
+        running = self._engine.num_running
+        return {
+            "revision": self.revision,
+            "limits": asdict(self._limits),
+            "capacity": asdict(self._engine.model.capacity),
+            "effective": {"num_running": running, "converged": running <= self._limits.max_num_seqs},
+            "since": self._since.isoformat(timespec="milliseconds").replace("+00:00", "Z"),
+        }
+
+    async def change(self, changes: dict[str, Any], if_match: str) -> None:
+        """Applies `changes` if `if_match` is the current revision.
+
+        Raises:
+            StaleRevision: it is not.
+            ApiError: 400 with the limit at fault as `param`; nothing was changed.
+        """
+        async with self._changing:
+            if if_match.strip() not in (self.etag, "*"):
+                raise StaleRevision
+            try:
+                limits = self._limits.changed(changes, self._engine.model.capacity)
+            except LimitsError as error:
+                raise invalid(error.name[:64], str(error)) from None
+            if limits == self._limits:
+                return
+            await self._engine.set_limits(limits)
+            self._limits, self._since = limits, self._now()
+            self.revision += 1
+            self._recorder.record_limits(limits, self.revision)

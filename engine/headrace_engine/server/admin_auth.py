@@ -1,0 +1,103 @@
+"""Who may use the admin port: the holder of a signing key, or of the token file's content.
+
+Both files are read at each call, so a rotation needs no restart. A browser never may: any `Origin` or
+`Sec-Fetch-*` header refuses the call, whatever else it brings.
+"""
+
+import hashlib
+import hmac
+import json
+import logging
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from starlette.requests import Request
+
+from headrace_engine.server.errors import invalid
+from headrace_engine.server.signed_call import Call, CallRejected, Nonces, load_keys, verify
+
+log = logging.getLogger(__name__)
+
+LEAST_TOKEN_CHARACTERS = 43
+"""256 bits in base64."""
+
+
+@dataclass(frozen=True, slots=True)
+class AdminCredentials:
+    """Where the engine finds what it checks callers against."""
+
+    public_keys: Path | None = None
+    token_file: Path | None = None
+    pod_uid: str | None = None
+
+    @property
+    def given(self) -> bool:
+        """Without either nobody could call, so the port is not opened."""
+        return self.public_keys is not None or self.token_file is not None
+
+    def check(self) -> None:
+        """Raises `ValueError` or `OSError` for files that could never let anyone in."""
+        if self.public_keys is not None:
+            if not self.pod_uid:
+                raise ValueError("signed admin calls are for one pod: set --pod-uid with --admin-public-keys")
+            load_keys(json.loads(self.public_keys.read_text()))
+        if self.token_file is not None and len(_token(self.token_file)) < LEAST_TOKEN_CHARACTERS:
+            raise ValueError(
+                f"{self.token_file}: an admin token has {LEAST_TOKEN_CHARACTERS} characters or more"
+            )
+
+
+class AdminAuth:
+    def __init__(self, credentials: AdminCredentials) -> None:
+        self._credentials = credentials
+        self._nonces = Nonces()
+
+    def caller(self, request: Request, body: bytes) -> str:
+        """Who calls, for the audit line.
+
+        Raises:
+            ApiError: 401, the same whatever the reason.
+        """
+        try:
+            return self._caller(request, body)
+        except (CallRejected, ValueError, OSError, KeyError) as error:
+            log.warning("admin call refused", extra={"reason": str(error), "path": request.url.path[:200]})
+            raise invalid(None, "This call is not authorized.", code="unauthorized", status=401) from None
+
+    def _caller(self, request: Request, body: bytes) -> str:
+        if any(name == "origin" or name.startswith("sec-fetch-") for name in request.headers):
+            raise CallRejected("sent by a browser")
+        scheme, _, token = request.headers.get("authorization", "").partition(" ")
+        if scheme.lower() != "bearer" or not token:
+            raise CallRejected("no bearer token")
+        if self._is_token_of_file(token):
+            return "token-file"
+        return f"key-{self._signer(token, request, body)}"
+
+    def _is_token_of_file(self, token: str) -> bool:
+        if self._credentials.token_file is None:
+            return False
+        digests = (
+            hashlib.sha256(text.encode()).digest() for text in (token, _token(self._credentials.token_file))
+        )
+        return hmac.compare_digest(*digests)
+
+    def _signer(self, token: str, request: Request, body: bytes) -> str:
+        credentials = self._credentials
+        if credentials.public_keys is None or credentials.pod_uid is None:
+            raise CallRejected("no public keys are configured")
+        query = request.scope["query_string"].decode("latin-1")
+        path = request.scope["raw_path"].decode("latin-1") + (f"?{query}" if query else "")
+        return verify(
+            token,
+            Call(request.method, path, body),
+            keys=load_keys(json.loads(credentials.public_keys.read_text())),
+            audience=credentials.pod_uid,
+            nonces=self._nonces,
+            now_s=time.time(),
+        )
+
+
+def _token(path: Path) -> str:
+    return path.read_text().strip()

@@ -1,0 +1,82 @@
+"""The admin port's routes: read and change the limits, drain. Every call is authorized and leaves an audit
+line.
+"""
+
+import logging
+from typing import Any
+
+from fastapi import APIRouter, Request
+from starlette.responses import Response
+
+from headrace_engine.server.active_limits import StaleRevision
+from headrace_engine.server.admin_auth import AdminAuth
+from headrace_engine.server.body import read_bytes
+from headrace_engine.server.drain import Drain
+from headrace_engine.server.errors import invalid
+from headrace_engine.server.json_body import BodyBounds, parse_object
+from headrace_engine.server.responses import json_response
+from headrace_engine.server.service import Service
+
+audit = logging.getLogger("headrace.audit")
+
+ADMIN_BODY = BodyBounds(64 << 10, max_values=4096, max_depth=16)
+LONGEST_DRAIN_S = 24 * 3600.0
+
+
+def admin_routes(service: Service, auth: AdminAuth, drain: Drain, default_drain_s: float) -> APIRouter:
+    router = APIRouter(prefix="/v1/admin")
+
+    async def authorized(request: Request) -> dict[str, Any]:
+        """The call's body, once its caller is known. Nothing is parsed for a stranger."""
+        body = await read_bytes(request, ADMIN_BODY.max_bytes, service.http_limits.body_timeout_s)
+        caller = auth.caller(request, body)
+        document = parse_object(body, ADMIN_BODY) if body else {}
+        audit.info(
+            "admin call",
+            extra={"caller": caller, "method": request.method, "path": request.url.path, "change": document},
+        )
+        return document
+
+    @router.get("/limits")
+    async def get_limits(request: Request) -> Response:
+        await authorized(request)
+        limits = service.serving().limits
+        return json_response(limits.document(), headers={"etag": limits.etag})
+
+    @router.patch("/limits")
+    async def patch_limits(request: Request) -> Response:
+        changes = await authorized(request)
+        limits = service.serving().limits
+        if_match = request.headers.get("if-match")
+        if if_match is None:
+            message = "Send If-Match with the revision that you read: GET gives it as ETag."
+            raise invalid(None, message, code="if_match_required", status=428)
+        try:
+            await limits.change(changes, if_match)
+        except StaleRevision:
+            return json_response(limits.document(), 412, {"etag": limits.etag})
+        return json_response(limits.document(), headers={"etag": limits.etag})
+
+    @router.post("/drain")
+    async def post_drain(request: Request) -> Response:
+        timeout_s = _timeout_s(await authorized(request), default_drain_s)
+        serving = service.serving()
+        drain.begin(timeout_s)
+        return json_response({"draining": True, "in_flight": serving.engine.num_unanswered}, 202)
+
+    @router.get("/drain")
+    async def get_drain(request: Request) -> Response:
+        await authorized(request)
+        in_flight = service.serving().engine.num_unanswered
+        return json_response({"draining": drain.begun, "in_flight": in_flight, "drained": drain.drained})
+
+    return router
+
+
+def _timeout_s(document: dict[str, Any], default_s: float) -> float:
+    for name in document.keys() - {"timeout_s"}:
+        raise invalid(name[:64], f"Unknown parameter: {name[:64]!r}.")
+    value = document.get("timeout_s", default_s)
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= LONGEST_DRAIN_S:
+        raise invalid("timeout_s", f"timeout_s takes 0 to {LONGEST_DRAIN_S:.0f} seconds.")
+    return float(value)

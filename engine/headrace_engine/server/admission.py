@@ -1,0 +1,91 @@
+"""From checked parameters to engine requests: the bounds that depend on the model, and the defaults."""
+
+from headrace_engine.core.request import Request, Sampling
+from headrace_engine.server.errors import invalid, too_long
+from headrace_engine.server.generation import Generation
+from headrace_engine.server.output import Output
+from headrace_engine.server.parameters import ChatParameters, GenerationParameters
+from headrace_engine.server.service import Serving
+
+DEFAULT_COMPLETION_TOKENS = 16
+"""OpenAI's default of `max_tokens` for completions; a chat may fill the context."""
+
+
+def submit(
+    serving: Serving,
+    parameters: GenerationParameters,
+    prompts: list[tuple[int, ...]],
+    answer_id: str,
+    arrival_s: float,
+) -> Generation:
+    """Offers one engine request a prompt; `arrival_s` is when the HTTP request came, on the engine's clock.
+
+    Raises:
+        ApiError: 400, for what this model cannot do.
+    """
+    engine, capacity = serving.engine, serving.engine.model.capacity
+    param = "messages" if isinstance(parameters, ChatParameters) else "prompt"
+    if len(prompts) > capacity.max_num_seqs:
+        raise invalid(param, f"This server runs at most {capacity.max_num_seqs} prompts at once.")
+    serving.prompts.check_ids("stop_token_ids", parameters.stop_token_ids or ())
+    requests = [
+        Request(
+            request_id=f"{answer_id}-{index}",
+            prompt_token_ids=prompt,
+            max_tokens=_max_tokens(parameters, len(prompt), capacity.max_model_len),
+            arrival_s=arrival_s,
+            sampling=_sampling(parameters),
+            stop_token_ids=_stop_ids(parameters, engine.model.eos_token_ids),
+            min_tokens=parameters.min_tokens or 0,
+            priority=parameters.priority or 0,
+            queue_deadline_s=None
+            if serving.queue_deadline_s is None
+            else arrival_s + serving.queue_deadline_s,
+        )
+        for index, prompt in enumerate(prompts)
+    ]
+    outputs = {
+        request.request_id: Output(
+            engine.model.tokenizer.decoder(),
+            num_prompt_tokens=len(request.prompt_token_ids),
+            stop=parameters.stop_strings,
+            min_tokens=request.min_tokens,
+        )
+        for request in requests
+    }
+    retry_after_s = min(max(1.0, serving.queue_deadline_s or 1.0), 60.0)
+    return Generation(engine, engine.submit(requests), outputs, param=param, retry_after_s=retry_after_s)
+
+
+def _max_tokens(parameters: GenerationParameters, num_prompt_tokens: int, max_model_len: int) -> int:
+    name, asked = "max_tokens", parameters.max_tokens
+    if isinstance(parameters, ChatParameters) and parameters.max_completion_tokens is not None:
+        name, asked = "max_completion_tokens", parameters.max_completion_tokens
+    left = max_model_len - num_prompt_tokens
+    if asked is not None and asked > left:
+        raise too_long(
+            name,
+            f"This model's maximum context length is {max_model_len} tokens. The prompt has "
+            f"{num_prompt_tokens} and {name} is {asked}: at most {left} are left.",
+        )
+    default = left if isinstance(parameters, ChatParameters) else min(left, DEFAULT_COMPLETION_TOKENS)
+    most = default if asked is None else asked
+    if parameters.min_tokens is not None and parameters.min_tokens > most:
+        raise invalid(
+            "min_tokens", f"min_tokens is {parameters.min_tokens} and at most {most} will be generated."
+        )
+    return most
+
+
+def _sampling(parameters: GenerationParameters) -> Sampling:
+    return Sampling(
+        temperature=1.0 if parameters.temperature is None else parameters.temperature,
+        top_p=1.0 if parameters.top_p is None else parameters.top_p,
+        top_k=max(0, parameters.top_k or 0),
+        seed=parameters.seed,
+    )
+
+
+def _stop_ids(parameters: GenerationParameters, eos_token_ids: frozenset[int]) -> frozenset[int]:
+    own = frozenset(parameters.stop_token_ids or ())
+    return own if parameters.ignore_eos else own | eos_token_ids

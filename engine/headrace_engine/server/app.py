@@ -1,0 +1,65 @@
+"""The two apps, serving and admin: routes, errors in OpenAI's shape, the guard around both.
+
+No documentation routes, no cross-origin headers, no redirects. Whatever a client sends, the framework's own
+error pages are never what it gets.
+"""
+
+from fastapi import APIRouter, FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from starlette.exceptions import HTTPException
+from starlette.responses import Response
+from starlette.types import ASGIApp
+
+from headrace_engine.server.admin_auth import AdminAuth
+from headrace_engine.server.admin_routes import admin_routes
+from headrace_engine.server.drain import Drain
+from headrace_engine.server.errors import ApiError, failed, invalid
+from headrace_engine.server.guard import Guard
+from headrace_engine.server.health_routes import health_routes
+from headrace_engine.server.openai_routes import openai_routes
+from headrace_engine.server.responses import error_response
+from headrace_engine.server.service import Service
+
+QUIET_PATHS = frozenset({"/livez", "/readyz", "/health", "/metrics"})
+
+
+def serving_app(service: Service) -> ASGIApp:
+    """What clients reach."""
+    return _guarded(service, openai_routes(service), health_routes(service))
+
+
+def admin_app(service: Service, auth: AdminAuth, drain: Drain, default_drain_s: float) -> ASGIApp:
+    """What the operator reaches, on a port of its own."""
+    return _guarded(service, admin_routes(service, auth, drain, default_drain_s))
+
+
+def _guarded(service: Service, *routers: APIRouter) -> ASGIApp:
+    app = FastAPI(openapi_url=None, docs_url=None, redoc_url=None, redirect_slashes=False)
+    for router in routers:
+        app.include_router(router)
+    app.add_exception_handler(ApiError, _api_error)
+    app.add_exception_handler(HTTPException, _no_such_route)
+    app.add_exception_handler(RequestValidationError, _bad_request)
+    app.add_exception_handler(Exception, _own_fault)
+    return Guard(app, service.http_limits, is_leaving=lambda: service.is_leaving, quiet=QUIET_PATHS)
+
+
+async def _api_error(_request: Request, error: Exception) -> Response:
+    assert isinstance(error, ApiError)
+    return error_response(error)
+
+
+async def _no_such_route(request: Request, error: Exception) -> Response:
+    assert isinstance(error, HTTPException)
+    message = f"{request.method} {request.url.path[:200]}: {error.detail}"
+    response = error_response(invalid(None, message, status=error.status_code))
+    response.headers.update(error.headers or {})
+    return response
+
+
+async def _bad_request(_request: Request, _error: Exception) -> Response:
+    return error_response(invalid(None, "The request is not valid."))
+
+
+async def _own_fault(_request: Request, _error: Exception) -> Response:
+    return error_response(failed("The server failed on this request."))

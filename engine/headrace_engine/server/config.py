@@ -1,0 +1,58 @@
+"""What `headrace serve` was told: one frozen value, made from flags and environment at the edge."""
+
+import os
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from headrace_engine.server.admin_auth import AdminCredentials
+from headrace_engine.telemetry.metrics import SLO
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServeConfig:
+    """Flag names and defaults; those that vLLM has are vLLM's."""
+
+    model: str
+    served_model_names: tuple[str, ...] = ()
+    host: str = "127.0.0.1"
+    port: int = 8000
+    admin_host: str = "127.0.0.1"
+    admin_port: int = 8001
+    admin: AdminCredentials = field(default_factory=AdminCredentials)
+    dtype: str = "auto"
+    threads: int | None = None
+    seed: int = 0
+    max_model_len: int | None = None
+    max_num_seqs: int = 128
+    max_num_batched_tokens: int = 2048
+    max_num_queued_reqs: int = 1024
+    max_num_queued_tokens: int = 1_048_576
+    queue_deadline_s: float | None = None
+    block_size: int = 64
+    num_gpu_blocks_override: int | None = None
+    kv_cache_memory_bytes: int | None = None
+    enable_prefix_caching: bool = True
+    limits_file: Path | None = None
+    shutdown_timeout_s: float = 120.0
+    drain_grace_s: float = 2.0
+    slo: SLO = field(default_factory=SLO)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names that clients may use; the first is the one that metrics carry."""
+        return self.served_model_names or (Path(self.model).name,)
+
+
+def usable_cpus() -> int:
+    """Processors that this process may use: its affinity, or its cgroup's quota where that is less."""
+    allowed = len(os.sched_getaffinity(0))
+    try:
+        quota, period = Path("/sys/fs/cgroup/cpu.max").read_text().split()
+    except (OSError, ValueError):
+        return allowed
+    return allowed if quota == "max" else max(1, min(allowed, int(quota) // int(period)))
+
+
+def compute_threads(cpus: int) -> int:
+    """One is left to HTTP where there are enough."""
+    return cpus - 1 if cpus > 2 else cpus

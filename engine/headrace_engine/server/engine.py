@@ -1,0 +1,124 @@
+"""The server's side of the step loop: requests in, each one's events out.
+
+Lives on the event loop; the step loop hands over one report a turn, in one hop. Recording a report and
+waking its streams happen together, so metrics and answers never disagree.
+"""
+
+import asyncio
+import time
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+
+from headrace_engine.core.limits import Capacity, Limits
+from headrace_engine.core.plan import Finished
+from headrace_engine.core.request import FinishReason, Request
+from headrace_engine.core.scheduler import Scheduler
+from headrace_engine.server.loop import Runner, StepLoop
+from headrace_engine.server.mailbox import Mailbox, Refused
+from headrace_engine.server.prompts import Tokenizer
+from headrace_engine.telemetry.recorder import Recorder
+from headrace_engine.telemetry.report import StepReport
+
+
+@dataclass(frozen=True, slots=True)
+class LoadedModel:
+    """A model that is ready to serve, and what it can hold."""
+
+    runner: Runner
+    tokenizer: Tokenizer
+    capacity: Capacity
+    vocab_size: int
+    eos_token_ids: frozenset[int]
+    dtype: str
+
+
+class Engine:
+    """Made, used and stopped on one event loop."""
+
+    def __init__(
+        self,
+        model: LoadedModel,
+        scheduler: Scheduler,
+        recorder: Recorder,
+        *,
+        on_failure: Callable[[], None],
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.model = model
+        self.clock = clock
+        self.in_flight = 0
+        self.num_running = 0
+        self._recorder = recorder
+        self._mailboxes: dict[str, Mailbox] = {}
+        self._idle = asyncio.Event()
+        self._idle.set()
+        event_loop = asyncio.get_running_loop()
+        self._loop = StepLoop(
+            scheduler,
+            model.runner,
+            deliver=lambda report: _hop(event_loop, self._receive, report),
+            on_failure=lambda: _hop(event_loop, on_failure),
+            clock=clock,
+        )
+
+    def start(self) -> None:
+        self._loop.start()
+
+    def stop(self) -> None:
+        """Ends the step loop. Call it off the event loop: it waits for the step under way."""
+        self._loop.stop()
+
+    def submit(self, requests: Sequence[Request]) -> Mailbox:
+        """Offers requests together; their events come into one mailbox."""
+        mailbox = Mailbox()
+        self._mailboxes |= {request.request_id: mailbox for request in requests}
+        self._idle.clear()
+        self._loop.submit(requests)
+        return mailbox
+
+    def abort(self, request_ids: Iterable[str], reason: FinishReason = FinishReason.ABORT) -> None:
+        """Before the next step these requests are gone and their blocks are free."""
+        self._loop.abort(request_ids, reason)
+
+    def abort_all(self) -> None:
+        self.abort(list(self._mailboxes))
+
+    @property
+    def num_unanswered(self) -> int:
+        """Requests that were offered and have not ended: those in the inbox too."""
+        return len(self._mailboxes)
+
+    async def wait_idle(self) -> None:
+        await self._idle.wait()
+
+    @property
+    def stalled(self) -> bool:
+        return self._loop.heartbeat.stalled()
+
+    async def set_limits(self, limits: Limits) -> None:
+        """Active from the step after this returns."""
+        await asyncio.wrap_future(self._loop.call(lambda scheduler: scheduler.set_limits(limits)))
+
+    async def close_admission(self) -> None:
+        """From here on every new request is refused as `draining`."""
+        await asyncio.wrap_future(self._loop.call(lambda scheduler: scheduler.close()))
+
+    def _receive(self, report: StepReport) -> None:
+        self._recorder.record(report)
+        self.in_flight = report.snapshot.in_flight
+        self.num_running = report.snapshot.num_running
+        for request, rejection in report.rejected:
+            self._mailboxes.pop(request.request_id).put(Refused(request.request_id, rejection))
+        for event in report.events:
+            mailbox = self._mailboxes[event.request_id]
+            if isinstance(event, Finished):
+                del self._mailboxes[event.request_id]
+            mailbox.put(event)
+        if not self._mailboxes:
+            self._idle.set()
+
+
+def _hop(event_loop: asyncio.AbstractEventLoop, *call: object) -> None:
+    """Runs a call on the event loop. A loop that has closed has nobody left to tell."""
+    if not event_loop.is_closed():
+        event_loop.call_soon_threadsafe(*call)  # type: ignore[arg-type]

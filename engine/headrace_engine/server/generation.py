@@ -1,0 +1,168 @@
+"""One HTTP request's answer as it grows: text by choice, until every choice has ended.
+
+A request that does not end well raises from `next` as the `ApiError` that its client should see. A client
+that disconnects, streaming or not, is noticed here and its requests are aborted before the next step.
+"""
+
+import asyncio
+import random
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, assert_never
+
+from headrace_engine.core.plan import Finished, Preempted, Rejection, Scheduled, Tokens
+from headrace_engine.core.request import FinishReason
+from headrace_engine.server.engine import Engine
+from headrace_engine.server.errors import ApiError, failed, invalid, overloaded, too_long, unavailable
+from headrace_engine.server.mailbox import ClientLeft, Mail, Mailbox, Refused
+from headrace_engine.server.output import Output, Usage
+
+Receive = Callable[[], Awaitable[Any]]
+RETRY_JITTER = 0.25
+"""Clients that were refused together should not come back together."""
+
+
+class Disconnected(Exception):  # noqa: N818 - not an error of anybody's
+    """The client left; there is nobody to answer."""
+
+
+@dataclass(slots=True)
+class Delta:
+    """What is new of one choice. The last delta of a choice has a finish reason, and only that one."""
+
+    index: int
+    text: str = ""
+    finish_reason: FinishReason | None = None
+
+
+class Generation:
+    """Reads the mailbox of requests already submitted; `outputs` maps their ids, in the order of the
+    choices.
+    """
+
+    def __init__(
+        self,
+        engine: Engine,
+        mailbox: Mailbox,
+        outputs: dict[str, Output],
+        *,
+        param: str,
+        retry_after_s: float,
+    ) -> None:
+        self._engine = engine
+        self._mailbox = mailbox
+        self._outputs = outputs
+        self._indexes = {request_id: index for index, request_id in enumerate(outputs)}
+        self._param = param
+        self._retry_after_s = retry_after_s
+        self._watcher: asyncio.Task[None] | None = None
+
+    def watch(self, receive: Receive) -> None:
+        """Notice the client's disconnect from now on. The request's body has been read."""
+        self._watcher = asyncio.create_task(self._abort_on_disconnect(receive))
+
+    def close(self) -> None:
+        """The answer has been given, or never will be: nothing stays behind in the engine."""
+        if self._watcher is not None:
+            self._watcher.cancel()
+        self._abort_unfinished()
+
+    @property
+    def done(self) -> bool:
+        return all(output.finished is not None for output in self._outputs.values())
+
+    @property
+    def usage(self) -> Usage:
+        """Of all choices together."""
+        return sum((output.usage for output in self._outputs.values()), Usage(0, 0, 0))
+
+    async def next(self) -> list[Delta]:
+        """What came since the last call; waits until a token or an end has come.
+
+        Raises:
+            ApiError: the request was refused, expired, cut off or failed.
+            Disconnected: the client left.
+        """
+        while True:
+            deltas: dict[int, Delta] = {}
+            for mail in await self._mailbox.take():
+                self._apply(mail, deltas)
+            if deltas:
+                return list(deltas.values())
+
+    def _apply(self, mail: Mail, deltas: dict[int, Delta]) -> None:
+        match mail:
+            case ClientLeft():
+                raise Disconnected
+            case Refused(rejection=rejection):
+                raise self._refusal(rejection)
+            case Scheduled():
+                self._outputs[mail.request_id].cached_tokens = mail.cached_tokens
+            case Preempted():
+                pass
+            case Tokens() | Finished():
+                self._grow(mail, deltas)
+            case _:
+                assert_never(mail)
+
+    def _grow(self, event: Tokens | Finished, deltas: dict[int, Delta]) -> None:
+        output, index = self._outputs[event.request_id], self._indexes[event.request_id]
+        if output.finished is not None:
+            return
+        if isinstance(event, Finished) and event.reason not in (FinishReason.STOP, FinishReason.LENGTH):
+            raise self._failure(event)
+        delta = deltas.setdefault(index, Delta(index))
+        if isinstance(event, Tokens):
+            delta.text += output.tokens(event.token_ids)
+            if output.finished is not None:
+                self._engine.abort([event.request_id], output.finished)
+        else:
+            delta.text += output.end(event)
+        delta.finish_reason = output.finished
+
+    def _refusal(self, rejection: Rejection) -> ApiError:
+        match rejection.reason:
+            case "never_fits":
+                return too_long(self._param, rejection.message)
+            case "invalid":
+                return invalid(self._param, rejection.message)
+            case "draining":
+                return unavailable("draining", rejection.message)
+            case _:
+                return self._overloaded(rejection.reason, rejection.message, rejection.retry_after_s)
+
+    def _failure(self, event: Finished) -> ApiError:
+        match event.reason:
+            case FinishReason.EXPIRED:
+                message = (
+                    "The request was not scheduled by its queue deadline. Try again after the time given."
+                )
+                return self._overloaded("queue_deadline", message, None)
+            case FinishReason.ABORT:
+                return unavailable("shutting_down", "The server is shutting down and ended this request.")
+            case _:
+                return failed("The engine failed and is restarting. Try again.")
+
+    def _overloaded(self, reason: str, message: str, retry_after_s: float | None) -> ApiError:
+        wait_s = self._retry_after_s if retry_after_s is None else retry_after_s
+        return overloaded(reason, message, wait_s * random.uniform(1, 1 + RETRY_JITTER))  # noqa: S311
+
+    async def _abort_on_disconnect(self, receive: Receive) -> None:
+        while (await receive())["type"] != "http.disconnect":
+            pass
+        self._mailbox.put(ClientLeft())
+        self._abort_unfinished()
+
+    def _abort_unfinished(self) -> None:
+        unfinished = [name for name, output in self._outputs.items() if output.finished is None]
+        if unfinished:
+            self._engine.abort(unfinished)
+
+
+def finish_reason(reason: FinishReason | None) -> str | None:
+    """As OpenAI says it: `stop` or `length`."""
+    return None if reason is None else reason.value
+
+
+def request_ids(answer_id: str, count: int) -> Sequence[str]:
+    return [f"{answer_id}-{index}" for index in range(count)]

@@ -1,0 +1,143 @@
+"""The outermost layer: no request passes without bounds, an id, safe headers, an answer and a log line.
+
+Plain ASGI, because a wrapper that buffers would break streams. What the app raises becomes a 500 of
+constant text.
+"""
+
+import asyncio
+import contextlib
+import logging
+import re
+import time
+import uuid
+from collections.abc import Callable
+
+from starlette.requests import ClientDisconnect
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from headrace_engine.server.errors import ApiError, failed, invalid
+from headrace_engine.server.http_limits import HttpLimits
+from headrace_engine.server.responses import CLIENT_CLOSED_REQUEST, error_response
+from headrace_engine.telemetry.logs import request_id_in_log
+
+log = logging.getLogger(__name__)
+
+_REQUEST_ID = re.compile(r"[A-Za-z0-9._-]{1,64}")
+_SAFE_HEADERS = ((b"x-content-type-options", b"nosniff"), (b"cache-control", b"no-store"))
+_LONGEST_LOGGED_PATH = 200
+LINGER_S = 1.0
+"""How long a refused body is still read: closing on a client that writes would lose it the answer."""
+
+
+class Guard:
+    """Wraps an app. `is_leaving` tells when connections should not be kept alive."""
+
+    def __init__(
+        self, app: ASGIApp, limits: HttpLimits, *, is_leaving: Callable[[], bool], quiet: frozenset[str]
+    ) -> None:
+        self._app = app
+        self._limits = limits
+        self._is_leaving = is_leaving
+        self._quiet = quiet
+        """Paths that are asked for every few seconds, and not worth a line."""
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            return
+        exchange = _Exchange(scope, receive, send, closing=self._is_leaving())
+        token = request_id_in_log.set(exchange.request_id)
+        try:
+            await self._answer(scope, exchange)
+        finally:
+            self._log(scope, exchange)
+            request_id_in_log.reset(token)
+
+    async def _answer(self, scope: Scope, exchange: "_Exchange") -> None:
+        try:
+            self._check(scope)
+            await self._app(scope, exchange.receive, exchange.send)
+        except ApiError as error:
+            await error_response(error)(scope, exchange.receive, exchange.send)
+        except ClientDisconnect:
+            exchange.status = exchange.status or CLIENT_CLOSED_REQUEST
+        except Exception:
+            log.exception("request failed")
+            if not exchange.status:
+                message = f"The server failed on this request ({exchange.request_id})."
+                await error_response(failed(message))(scope, exchange.receive, exchange.send)
+
+    def _check(self, scope: Scope) -> None:
+        limits, headers = self._limits, scope["headers"]
+        if len(scope["raw_path"]) + len(scope["query_string"]) > limits.max_url_bytes:
+            raise invalid(None, f"The URL is longer than {limits.max_url_bytes} bytes.", status=414)
+        if len(headers) > limits.max_headers:
+            raise invalid(None, f"There are more than {limits.max_headers} headers.", status=431)
+        if sum(len(name) + len(value) + 4 for name, value in headers) > limits.max_header_bytes:
+            raise invalid(None, f"The headers are longer than {limits.max_header_bytes} bytes.", status=431)
+        names = [name for name, _ in headers]
+        if b"content-length" in names and b"transfer-encoding" in names:
+            raise invalid(None, "A request has a Content-Length or a Transfer-Encoding, not both.")
+        if names.count(b"host") > 1:
+            raise invalid(None, "A request has one Host header.")
+
+    def _log(self, scope: Scope, exchange: "_Exchange") -> None:
+        if scope["path"] in self._quiet:
+            return
+        log.info(
+            "request",
+            extra={
+                "method": scope["method"],
+                "path": scope["path"][:_LONGEST_LOGGED_PATH],
+                "status": exchange.status,
+                "seconds": round(time.monotonic() - exchange.began_s, 4),
+            },
+        )
+
+
+class _Exchange:
+    """One request and its response on their way through."""
+
+    def __init__(self, scope: Scope, receive: Receive, send: Send, *, closing: bool) -> None:
+        headers = dict(scope["headers"])
+        self.request_id = _request_id(headers.get(b"x-request-id", b""))
+        self.began_s = time.monotonic()
+        self.status = 0
+        self._receive = receive
+        self._send = send
+        self._closing = closing
+        self._may_linger = b"expect" not in headers
+        self._body_left = b"transfer-encoding" in headers or headers.get(b"content-length", b"0") != b"0"
+
+    async def receive(self) -> Message:
+        message = await self._receive()
+        if message["type"] == "http.disconnect" or not message.get("more_body", False):
+            self._body_left = False
+        return message
+
+    async def send(self, message: Message) -> None:
+        if message["type"] == "http.response.start":
+            self.status = message["status"]
+            message = {**message, "headers": [*message["headers"], *self._own_headers()]}
+        elif self._body_left and not message.get("more_body", False):
+            await self._send({**message, "more_body": True})
+            await self._linger()
+            message = {"type": "http.response.body", "body": b""}
+        await self._send(message)
+
+    def _own_headers(self) -> list[tuple[bytes, bytes]]:
+        headers = [*_SAFE_HEADERS, (b"x-request-id", self.request_id.encode())]
+        if self._body_left or self._closing:
+            headers.append((b"connection", b"close"))
+        return headers
+
+    async def _linger(self) -> None:
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(LINGER_S):
+                while self._may_linger and self._body_left:
+                    await self.receive()
+
+
+def _request_id(given: bytes) -> str:
+    """The client's own id where it is a plain one, else a new one."""
+    text = given.decode("ascii", errors="replace")
+    return text if _REQUEST_ID.fullmatch(text) else uuid.uuid4().hex

@@ -1,0 +1,30 @@
+"""How much of a stranger's HTTP the server takes: sizes, counts and times. Configuration, never off."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class HttpLimits:
+    max_url_bytes: int = 2048
+    max_headers: int = 64
+    max_header_bytes: int = 32 << 10
+    header_timeout_s: float = 5.0
+    """From the connection, or the first byte of a later request, to the end of its headers."""
+    body_timeout_s: float = 10.0
+    keep_alive_s: float = 5.0
+    write_stall_s: float = 30.0
+    """A client that reads nothing for this long, while there is something to read, is cut off."""
+    max_body_reads: int = 4096
+    """Pieces in which one body may come: a body in one-byte chunks costs more than any model."""
+    max_connections: int = 2304
+    max_connections_per_address: int = 1152
+    """One address may be a gateway or a node's address translation, so this is half of all and not a
+    handful.
+    """
+
+    @classmethod
+    def of(cls, max_requests: int) -> "HttpLimits":
+        """For an engine that holds `max_requests`, running and queued."""
+        return cls(
+            max_connections=max(128, 2 * max_requests), max_connections_per_address=max(64, max_requests)
+        )

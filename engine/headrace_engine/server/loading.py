@@ -1,0 +1,94 @@
+"""Loads what a configuration names. The heavy imports are here, so that the port answers before they are
+done.
+"""
+
+import json
+import logging
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+from headrace_engine.core.limits import Capacity, Limits, LimitsError
+from headrace_engine.server.config import ServeConfig, compute_threads, usable_cpus
+from headrace_engine.server.engine import LoadedModel
+
+log = logging.getLogger(__name__)
+
+
+def load_model(config: ServeConfig) -> LoadedModel:
+    """The model with its tokenizer and KV cache; takes seconds.
+
+    Raises:
+        ModelLoadError: it cannot be served; the message names the fix.
+    """
+    from headrace_engine.runner.model_directory import resolve_model  # noqa: PLC0415
+    from headrace_engine.runner.model_runner import ModelRunner  # noqa: PLC0415
+    from headrace_engine.runner.tokenizer import Tokenizer  # noqa: PLC0415
+
+    directory = resolve_model(config.model)
+    runner = ModelRunner.load(
+        directory,
+        dtype=config.dtype,
+        threads=config.threads or compute_threads(usable_cpus()),
+        max_model_len=config.max_model_len,
+        block_size=config.block_size,
+        kv_cache_memory_bytes=config.kv_cache_memory_bytes,
+        num_blocks=config.num_gpu_blocks_override,
+        max_num_seqs=config.max_num_seqs,
+        max_num_batched_tokens=config.max_num_batched_tokens,
+        seed=config.seed,
+    )
+    return LoadedModel(
+        runner=runner,
+        tokenizer=Tokenizer.load(directory),
+        capacity=Capacity(
+            max_num_seqs=config.max_num_seqs,
+            max_num_batched_tokens=config.max_num_batched_tokens,
+            max_model_len=runner.max_model_len,
+            num_blocks=runner.num_blocks,
+            block_size=runner.block_size,
+        ),
+        vocab_size=runner.vocab_size,
+        eos_token_ids=runner.eos_token_ids,
+        dtype=runner.dtype,
+    )
+
+
+def starting_limits(config: ServeConfig, capacity: Capacity) -> Limits:
+    """The limits file over the flags, each within the capacity. A value above it is lowered to it, and
+    logged.
+
+    Raises:
+        LimitsError: the file has an unknown name, or a value that no capacity could hold.
+    """
+    limits = Limits(
+        max_num_seqs=capacity.max_num_seqs,
+        max_num_batched_tokens=capacity.max_num_batched_tokens,
+        max_num_queued_reqs=config.max_num_queued_reqs,
+        max_num_queued_tokens=config.max_num_queued_tokens,
+    )
+    if config.limits_file is None:
+        return limits
+    return limits.changed(_clamped(_read(config.limits_file), capacity), capacity)
+
+
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        document = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise LimitsError("limits-file", f"{path} cannot be read: {error}") from error
+    if not isinstance(document, dict):
+        raise LimitsError("limits-file", f"{path} holds no JSON object")
+    return document
+
+
+def _clamped(wanted: dict[str, Any], capacity: Capacity) -> dict[str, Any]:
+    clamped = dict(wanted)
+    for name in {entry.name for entry in fields(capacity)} & wanted.keys():
+        most = getattr(capacity, name)
+        if isinstance(wanted[name], int) and wanted[name] > most:
+            log.warning(
+                "limit lowered to the capacity", extra={"limit": name, "asked": wanted[name], "active": most}
+            )
+            clamped[name] = most
+    return clamped

@@ -1,0 +1,71 @@
+"""From a configuration to an exit code, as `headrace serve` runs it: logs, sockets, event loop, banner."""
+
+import asyncio
+import logging
+import os
+import sys
+
+from rich.console import Console
+from rich.table import Table
+
+from headrace_engine.server.banner import facts
+from headrace_engine.server.config import ServeConfig
+from headrace_engine.server.http_server import address, listen
+from headrace_engine.server.loading import load_model
+from headrace_engine.server.serve import EngineProcess
+from headrace_engine.server.service import Serving
+from headrace_engine.telemetry.logs import configure
+
+log = logging.getLogger(__name__)
+
+BAD_CONFIGURATION = 2
+
+
+def run(config: ServeConfig, *, log_level: str) -> int:
+    """Serves until a signal ends it. Returns 0 after a drain, 1 after a failure, 2 for what cannot be
+    started.
+    """
+    configure(log_level.upper())
+    try:
+        config.admin.check()
+        serving_socket = listen(config.host, config.port)
+        admin_socket = listen(config.admin_host, config.admin_port) if config.admin.given else None
+    except (ValueError, OSError) as error:
+        log.error("cannot start", extra={"reason": str(error)})  # noqa: TRY400 - the reason says it all
+        return BAD_CONFIGURATION
+    addresses = {
+        "api": address(serving_socket) + "/v1",
+        "admin": "not opened: no public keys and no token file"
+        if admin_socket is None
+        else address(admin_socket),
+    }
+
+    def announce(serving: Serving) -> None:
+        told = facts(config, serving, addresses)
+        log.info("ready", extra=told)
+        if sys.stdout.isatty():
+            _print(told)
+
+    async def serve() -> int:
+        process = EngineProcess(
+            *(config, lambda: load_model(config)),
+            serving_socket=serving_socket,
+            admin_socket=admin_socket,
+            on_ready=announce,
+        )
+        process.handle_signals()
+        log.info("listening", extra=addresses)
+        return await process.run()
+
+    code = asyncio.run(serve())
+    log.info("exit", extra={"code": code})
+    logging.shutdown()
+    # A model that is still being loaded on its thread would take the interpreter's own shutdown down with it.
+    os._exit(code)
+
+
+def _print(told: dict[str, object]) -> None:
+    table = Table.grid(padding=(0, 2))
+    for name, value in told.items():
+        table.add_row(f"[bold]{name.replace('_', ' ')}[/]", str(value))
+    Console().print(table)

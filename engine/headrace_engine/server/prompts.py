@@ -1,0 +1,89 @@
+"""From a request's text to token ids, off the event loop and never past the context.
+
+A text longer than any that could fit is refused before it is tokenized: long texts take seconds and
+hundreds of MiB.
+"""
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, Protocol, TypeVar
+
+from headrace_engine.runner.chat_template import ChatTemplateError
+from headrace_engine.server.errors import invalid, too_long
+from headrace_engine.server.output import Decoder
+from headrace_engine.server.parameters import ChatParameters, CompletionParameters
+
+MOST_CHARACTERS_A_TOKEN = 32
+NUM_TOKENIZER_THREADS = 2
+T = TypeVar("T")
+
+
+class Tokenizer(Protocol):
+    """Safe to use from several threads. Encoding releases the GIL."""
+
+    def encode(self, text: str) -> list[int]: ...
+    def apply_chat_template(self, messages: Sequence[Mapping[str, Any]]) -> list[int]: ...
+    def decoder(self) -> Decoder: ...
+
+
+class Prompts:
+    """Encodes prompts for one model."""
+
+    def __init__(self, tokenizer: Tokenizer, *, max_model_len: int, vocab_size: int) -> None:
+        self._tokenizer = tokenizer
+        self._max_model_len = max_model_len
+        self._vocab_size = vocab_size
+        self._threads = ThreadPoolExecutor(NUM_TOKENIZER_THREADS, thread_name_prefix="tokenize")
+
+    def close(self) -> None:
+        self._threads.shutdown(wait=False, cancel_futures=True)
+
+    async def chat(self, parameters: ChatParameters) -> tuple[int, ...]:
+        """The conversation by the model's template. Message text never becomes control ids."""
+        messages = [{"role": message.role, "content": message.text} for message in parameters.messages]
+        self._check_length("messages", sum(len(message["content"]) for message in messages))
+        try:
+            ids = await self._off_loop(lambda: self._tokenizer.apply_chat_template(messages))
+        except ChatTemplateError as error:
+            raise invalid("messages", str(error)) from None
+        return self._fitting("messages", ids)
+
+    async def completion(self, parameters: CompletionParameters) -> list[tuple[int, ...]]:
+        return [await self._prompt(prompt) for prompt in parameters.prompts]
+
+    async def text(self, text: str) -> list[int]:
+        self._check_length("prompt", len(text))
+        return await self._off_loop(lambda: self._tokenizer.encode(text))
+
+    async def _prompt(self, prompt: str | list[int]) -> tuple[int, ...]:
+        if isinstance(prompt, str):
+            return self._fitting("prompt", await self.text(prompt))
+        self.check_ids("prompt", prompt)
+        return self._fitting("prompt", prompt)
+
+    def check_ids(self, param: str, ids: Sequence[int]) -> None:
+        """Raises `ApiError` for an id that the model does not have."""
+        if ids and max(ids) >= self._vocab_size:
+            raise invalid(param, f"{param}: token ids of this model are below {self._vocab_size}.")
+
+    def _check_length(self, param: str, num_characters: int) -> None:
+        most = MOST_CHARACTERS_A_TOKEN * self._max_model_len
+        if num_characters > most:
+            raise too_long(
+                param, f"{param}: {num_characters} characters cannot fit; at most {most} are read."
+            )
+
+    def _fitting(self, param: str, ids: Sequence[int]) -> tuple[int, ...]:
+        if not ids:
+            raise invalid(param, f"{param}: no token is left of this text.")
+        if len(ids) >= self._max_model_len:
+            raise too_long(
+                param,
+                f"This model's maximum context length is {self._max_model_len} tokens, and {param} has "
+                f"{len(ids)}, which leaves no room for an answer. Shorten it.",
+            )
+        return tuple(ids)
+
+    async def _off_loop(self, work: Callable[[], T]) -> T:
+        return await asyncio.get_running_loop().run_in_executor(self._threads, work)

@@ -1,0 +1,196 @@
+"""The life of the process: listen, load, serve, drain, exit.
+
+Signal handlers and sockets stand before the model is loaded, so a probe or a SIGTERM in between is
+answered. The first SIGTERM drains, the second ends what is in flight at once, each stream with its terminal
+event; both exit with 0. A model that cannot be loaded and a step that failed exit with 1.
+"""
+
+import asyncio
+import hashlib
+import logging
+import signal
+import socket
+import threading
+from collections.abc import Callable
+from datetime import UTC, datetime
+from importlib.metadata import version
+
+from headrace_engine.core.limits import LimitsError
+from headrace_engine.core.scheduler import Scheduler
+from headrace_engine.runner.errors import ModelLoadError
+from headrace_engine.server.active_limits import ActiveLimits
+from headrace_engine.server.admin_auth import AdminAuth
+from headrace_engine.server.app import admin_app, serving_app
+from headrace_engine.server.config import ServeConfig
+from headrace_engine.server.drain import Drain
+from headrace_engine.server.engine import Engine, LoadedModel
+from headrace_engine.server.http_limits import HttpLimits
+from headrace_engine.server.http_server import HttpServer
+from headrace_engine.server.json_body import BodyBounds
+from headrace_engine.server.loading import starting_limits
+from headrace_engine.server.prompts import Prompts
+from headrace_engine.server.service import Phase, Service, Serving
+from headrace_engine.server.wire import now_unix_s
+from headrace_engine.telemetry.metrics import Metrics
+from headrace_engine.telemetry.recorder import Recorder
+
+log = logging.getLogger(__name__)
+
+
+class EngineProcess:
+    """One engine, from its sockets to its exit code. `load` runs on a thread of its own."""
+
+    def __init__(
+        self,
+        config: ServeConfig,
+        load: Callable[[], LoadedModel],
+        *,
+        serving_socket: socket.socket,
+        admin_socket: socket.socket | None = None,
+        on_ready: Callable[[Serving], None] = lambda _serving: None,
+    ) -> None:
+        self._config = config
+        self._load = load
+        self._on_ready = on_ready
+        self._sockets = (serving_socket, admin_socket)
+        self.service = Service(config.names, HttpLimits.of(config.max_num_seqs + config.max_num_queued_reqs))
+        self._drain = Drain(self.service, config.drain_grace_s)
+        self._serving: Serving | None = None
+        self._leaving = asyncio.Event()
+        self._failed = asyncio.Event()
+
+    async def run(self) -> int:
+        """Serves until told to stop; returns the exit code."""
+        servers = self._servers()
+        for server in servers:
+            server.start()
+        loading = asyncio.create_task(self._open())
+        try:
+            return await self._until_told(loading)
+        finally:
+            loading.cancel()
+            await asyncio.gather(*(server.stop() for server in servers))
+            await self._close()
+
+    def terminate(self) -> None:
+        """Drain and exit; said again, wait no longer for what is in flight."""
+        if self._leaving.is_set():
+            self._drain.hurry()
+        self._leaving.set()
+
+    def handle_signals(self) -> None:
+        """SIGTERM and SIGINT mean `terminate`. For a process that is an engine and nothing else."""
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, self.terminate)
+
+    def _servers(self) -> list[HttpServer]:
+        config, limits = self._config, self.service.http_limits
+        serving_socket, admin_socket = self._sockets
+        servers = [HttpServer(serving_app(self.service), serving_socket, limits)]
+        if admin_socket is not None:
+            auth = AdminAuth(config.admin)
+            app = admin_app(self.service, auth, self._drain, config.shutdown_timeout_s)
+            servers.append(HttpServer(app, admin_socket, limits))
+        return servers
+
+    async def _until_told(self, loading: asyncio.Task[None]) -> int:
+        leaving, failed = (asyncio.create_task(event.wait()) for event in (self._leaving, self._failed))
+        try:
+            await asyncio.wait([loading, leaving], return_when=asyncio.FIRST_COMPLETED)
+            if loading.done() and (error := loading.exception()) is not None:
+                return _refused(error)
+            await asyncio.wait([leaving, failed], return_when=asyncio.FIRST_COMPLETED)
+            if self.service.phase in (Phase.READY, Phase.DRAINING):
+                self._drain.begin(self._config.shutdown_timeout_s)
+                drained = asyncio.create_task(self._drain.wait())
+                await asyncio.wait([drained, failed], return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            leaving.cancel()
+            failed.cancel()
+        return 1 if self._failed.is_set() else 0
+
+    async def _open(self) -> None:
+        model = await _in_thread(self._load)
+        limits = starting_limits(self._config, model.capacity)
+        config, names = self._config, self._config.names
+        metrics = Metrics(model_name=names[0], max_model_len=model.capacity.max_model_len, slo=config.slo)
+        recorder = Recorder(metrics, config.slo)
+        scheduler = Scheduler(
+            capacity=model.capacity, limits=limits, enable_prefix_caching=config.enable_prefix_caching
+        )
+        engine = Engine(model, scheduler, recorder, on_failure=self._engine_failed)
+        recorder.record_start(model.capacity, _cache_facts(model, config))
+        capacity = model.capacity
+        self._serving = Serving(
+            engine=engine,
+            prompts=Prompts(
+                model.tokenizer, max_model_len=capacity.max_model_len, vocab_size=model.vocab_size
+            ),
+            metrics=metrics,
+            limits=ActiveLimits(engine, limits, recorder, lambda: datetime.now(UTC)),
+            body_bounds=BodyBounds.of(capacity.max_model_len),
+            fingerprint=_fingerprint(config, model),
+            queue_deadline_s=config.queue_deadline_s,
+            started_unix_s=now_unix_s(),
+        )
+        engine.start()
+        self.service.open(self._serving)
+        self._on_ready(self._serving)
+
+    def _engine_failed(self) -> None:
+        self.service.fail()
+        self._failed.set()
+
+    async def _close(self) -> None:
+        if self._serving is not None:
+            self._serving.prompts.close()
+            await asyncio.to_thread(self._serving.engine.stop)
+
+
+def _refused(error: BaseException) -> int:
+    if isinstance(error, ModelLoadError | LimitsError):
+        log.error("cannot serve", extra={"reason": str(error)})
+    else:
+        log.error("loading failed", exc_info=error)
+    return 1
+
+
+def _fingerprint(config: ServeConfig, model: LoadedModel) -> str:
+    """Equal fingerprints and seeds give equal answers: what decides them besides the request."""
+    facts = f"{version('headrace')}|{config.model}|{model.dtype}|{config.seed}"
+    return f"fp_{hashlib.sha256(facts.encode()).hexdigest()[:10]}"
+
+
+def _cache_facts(model: LoadedModel, config: ServeConfig) -> dict[str, str]:
+    return {
+        "block_size": str(model.capacity.block_size),
+        "num_gpu_blocks": str(model.capacity.num_blocks),
+        "enable_prefix_caching": str(config.enable_prefix_caching),
+        "cache_dtype": model.dtype,
+    }
+
+
+async def _in_thread(load: Callable[[], LoadedModel]) -> LoadedModel:
+    """On a daemon thread: leaving while a model is being loaded does not wait for it."""
+    loop = asyncio.get_running_loop()
+    loaded: asyncio.Future[LoadedModel] = loop.create_future()
+
+    def settle(model: LoadedModel | None, error: BaseException | None) -> None:
+        if loaded.cancelled():
+            return
+        if error is not None:
+            loaded.set_exception(error)
+        elif model is not None:
+            loaded.set_result(model)
+
+    def work() -> None:
+        try:
+            outcome: tuple[LoadedModel | None, BaseException | None] = (load(), None)
+        except BaseException as error:  # noqa: BLE001 - the loop's to report
+            outcome = (None, error)
+        if not loop.is_closed():
+            loop.call_soon_threadsafe(settle, *outcome)
+
+    threading.Thread(target=work, name="load-model", daemon=True).start()
+    return await loaded

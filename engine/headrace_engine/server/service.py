@@ -1,0 +1,84 @@
+"""What the doors share: which phase the engine is in, and what it serves with once the model is loaded."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from headrace_engine.server.active_limits import ActiveLimits
+from headrace_engine.server.engine import Engine
+from headrace_engine.server.errors import unavailable
+from headrace_engine.server.http_limits import HttpLimits
+from headrace_engine.server.json_body import BodyBounds
+from headrace_engine.server.prompts import Prompts
+from headrace_engine.telemetry.metrics import Metrics
+
+LOADING_RETRY_S = 5.0
+
+
+class Phase(StrEnum):
+    LOADING = "loading"
+    READY = "ready"
+    DRAINING = "draining"
+    FAILED = "failed"
+
+
+@dataclass(frozen=True, slots=True)
+class Serving:
+    """Everything that exists once the model is loaded."""
+
+    engine: Engine
+    prompts: Prompts
+    metrics: Metrics
+    limits: ActiveLimits
+    body_bounds: BodyBounds
+    fingerprint: str
+    queue_deadline_s: float | None
+    started_unix_s: int
+
+
+class Service:
+    """Lives on the event loop; every probe is answered from its fields."""
+
+    def __init__(self, model_names: tuple[str, ...], http_limits: HttpLimits) -> None:
+        self.model_names = model_names
+        self.http_limits = http_limits
+        self.phase = Phase.LOADING
+        self._serving: Serving | None = None
+
+    def open(self, serving: Serving) -> None:
+        """The model is loaded. A drain that began meanwhile goes on."""
+        self._serving = serving
+        if self.phase is Phase.LOADING:
+            self.phase = Phase.READY
+
+    def leave(self) -> None:
+        """Draining begins: not ready from now on, whatever else happens."""
+        if self.phase in (Phase.LOADING, Phase.READY):
+            self.phase = Phase.DRAINING
+        if self._serving is not None:
+            self._serving.metrics.draining.set(1)
+
+    def fail(self) -> None:
+        self.phase = Phase.FAILED
+
+    @property
+    def is_ready(self) -> bool:
+        return self.phase is Phase.READY
+
+    @property
+    def is_leaving(self) -> bool:
+        return self.phase in (Phase.DRAINING, Phase.FAILED)
+
+    @property
+    def is_live(self) -> bool:
+        """False for a loop that is stuck or has failed: only a restart helps."""
+        if self.phase is Phase.FAILED:
+            return False
+        return self._serving is None or not self._serving.engine.stalled
+
+    def serving(self) -> Serving:
+        """Raises `ApiError` (503) while there is nothing to serve with."""
+        if self.phase is Phase.FAILED:
+            raise unavailable("restarting", "The engine failed and is restarting.", LOADING_RETRY_S)
+        if self._serving is None:
+            raise unavailable("loading", "The model is being loaded.", LOADING_RETRY_S)
+        return self._serving

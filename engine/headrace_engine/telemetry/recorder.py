@@ -1,0 +1,161 @@
+"""Feeds the metrics from step reports, and from nothing else.
+
+One report is recorded whole before a scrape can see any of it, so every scrape adds up:
+received = finished + rejected + aborted + in flight. Times come from the loop's monotonic clock.
+"""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, fields
+
+from headrace_engine.core.limits import Capacity, Limits
+from headrace_engine.core.plan import Finished, Preempted, Scheduled, Tokens
+from headrace_engine.core.request import FinishReason
+from headrace_engine.telemetry.metrics import SLO, Metrics
+from headrace_engine.telemetry.report import Step, StepReport
+
+QUEUE_DEADLINE = "queue_deadline"
+"""The rejection reason of a request that expired in the queue."""
+
+
+@dataclass(slots=True)
+class _Timeline:
+    """When a request's tokens came."""
+
+    arrival_s: float
+    num_prompt_tokens: int
+    first_token_s: float | None = None
+    last_token_s: float = 0.0
+    num_tokens: int = 0
+
+    def mean_itl_s(self) -> float:
+        if self.first_token_s is None or self.num_tokens < 2:
+            return 0.0
+        return (self.last_token_s - self.first_token_s) / (self.num_tokens - 1)
+
+
+class Recorder:
+    """Keeps a timeline for each request in flight; a finished one leaves nothing but its observations."""
+
+    def __init__(self, metrics: Metrics, slo: SLO, clock: Callable[[], float] = time.monotonic) -> None:
+        self._metrics = metrics
+        self._slo = slo
+        self._clock = clock
+        self._timelines: dict[str, _Timeline] = {}
+        self._oldest_arrival_s: float | None = None
+        metrics.oldest_waiting_age.set_function(self._oldest_waiting_age_s)
+
+    def record(self, report: StepReport) -> None:
+        self._metrics.received.inc(len(report.accepted) + len(report.rejected))
+        for request in report.accepted:
+            self._timelines[request.request_id] = _Timeline(request.arrival_s, len(request.prompt_token_ids))
+        for _, rejection in report.rejected:
+            self._rejected(rejection.reason)
+        for event in report.events:
+            timeline = self._timelines[event.request_id]
+            match event:
+                case Scheduled():
+                    self._scheduled(event, timeline)
+                case Tokens():
+                    self._tokens(timeline, len(event.token_ids), report.now_s)
+                case Preempted():
+                    self._metrics.preemptions.inc()
+                case Finished():
+                    self._finished(event, timeline, report.now_s)
+        if report.step is not None:
+            self._step(report.step, report.limits)
+        self._gauges(report)
+
+    def record_start(self, capacity: Capacity, cache: dict[str, str]) -> None:
+        """What does not change while the engine runs."""
+        for entry in fields(capacity):
+            self._metrics.capacity.labels(self._metrics.model_name, entry.name).set(
+                getattr(capacity, entry.name)
+            )
+        self._metrics.cache_config.labels(model_name=self._metrics.model_name, engine="0", **cache).set(1)
+        self._metrics.start_time.set_to_current_time()
+
+    def record_limits(self, limits: Limits, revision: int) -> None:
+        for entry in fields(limits):
+            self._metrics.limit.labels(self._metrics.model_name, entry.name).set(getattr(limits, entry.name))
+        self._metrics.limits_revision.set(revision)
+
+    def _scheduled(self, event: Scheduled, timeline: _Timeline) -> None:
+        metrics = self._metrics
+        metrics.queue_time.observe(event.queue_time_s)
+        metrics.fine_queue_time.observe(event.queue_time_s)
+        metrics.prompt_tokens.inc(timeline.num_prompt_tokens)
+        metrics.prefix_queries.inc(timeline.num_prompt_tokens)
+        metrics.prefix_hits.inc(event.cached_tokens)
+
+    def _tokens(self, timeline: _Timeline, count: int, now_s: float) -> None:
+        metrics = self._metrics
+        if timeline.first_token_s is None:
+            timeline.first_token_s = now_s
+            metrics.ttft.observe(now_s - timeline.arrival_s)
+            metrics.fine_ttft.observe(now_s - timeline.arrival_s)
+        else:
+            metrics.itl.observe(now_s - timeline.last_token_s)
+            metrics.fine_itl.observe(now_s - timeline.last_token_s)
+        timeline.last_token_s = now_s
+        timeline.num_tokens += count
+        metrics.generation_tokens.inc(count)
+
+    def _finished(self, event: Finished, timeline: _Timeline, now_s: float) -> None:
+        if event.stop_token_id is not None:
+            self._tokens(timeline, 1, now_s)
+        del self._timelines[event.request_id]
+        match event.reason:
+            case FinishReason.EXPIRED:
+                self._rejected(QUEUE_DEADLINE)
+                return
+            case FinishReason.ABORT:
+                self._metrics.aborted.inc()
+            case FinishReason.ERROR:
+                self._outcome("failed")
+            case FinishReason.STOP | FinishReason.LENGTH:
+                self._answered(timeline, now_s)
+        self._metrics.request_success.labels(self._metrics.model_name, "0", event.reason.value).inc()
+
+    def _answered(self, timeline: _Timeline, now_s: float) -> None:
+        metrics = self._metrics
+        metrics.e2e.observe(now_s - timeline.arrival_s)
+        metrics.request_prompt_tokens.observe(timeline.num_prompt_tokens)
+        metrics.request_generation_tokens.observe(timeline.num_tokens)
+        good = self._met_slo(timeline)
+        self._outcome("good" if good else "late")
+        if good:
+            metrics.good.inc()
+
+    def _met_slo(self, timeline: _Timeline) -> bool:
+        slo, first_token_s = self._slo, timeline.first_token_s
+        if slo.ttft_s is not None and (
+            first_token_s is None or first_token_s - timeline.arrival_s > slo.ttft_s
+        ):
+            return False
+        return slo.itl_s is None or timeline.mean_itl_s() <= slo.itl_s
+
+    def _step(self, step: Step, limits: Limits) -> None:
+        self._metrics.step_tokens.observe(step.num_tokens)
+        self._metrics.step_seconds.observe(step.duration_s)
+        self._metrics.step_budget_used.observe(step.num_tokens / limits.max_num_batched_tokens)
+
+    def _gauges(self, report: StepReport) -> None:
+        metrics, snapshot = self._metrics, report.snapshot
+        metrics.requests_running.set(snapshot.num_running)
+        metrics.requests_waiting.set(snapshot.num_waiting)
+        metrics.in_flight.set(snapshot.in_flight)
+        metrics.waiting_tokens.set(snapshot.waiting_tokens)
+        metrics.kv_cache_usage.set(snapshot.kv_usage_ratio)
+        age_s = snapshot.oldest_waiting_age_s
+        self._oldest_arrival_s = None if age_s is None else report.now_s - age_s
+
+    def _oldest_waiting_age_s(self) -> float:
+        """Grows between reports: a loop that hangs in a step shows an age that does too."""
+        return 0.0 if self._oldest_arrival_s is None else max(0.0, self._clock() - self._oldest_arrival_s)
+
+    def _rejected(self, reason: str) -> None:
+        self._metrics.rejections.labels(self._metrics.model_name, reason).inc()
+
+    def _outcome(self, outcome: str) -> None:
+        self._metrics.finished.labels(self._metrics.model_name, outcome).inc()

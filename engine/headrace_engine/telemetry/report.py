@@ -1,0 +1,43 @@
+"""What one turn of the step loop did, as plain data.
+
+The loop's thread makes one report a turn; the server's thread records it and wakes the streams in one go.
+All counts of a scrape therefore come from the same turn: received = finished + rejected + aborted + in
+flight, always.
+"""
+
+from dataclasses import dataclass
+
+from headrace_engine.core.limits import Limits
+from headrace_engine.core.plan import Event, Rejection
+from headrace_engine.core.request import Request
+from headrace_engine.core.snapshot import Snapshot
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One step of the model."""
+
+    num_prefill_tokens: int
+    num_decode_tokens: int
+    duration_s: float
+    """From the plan to its commit, on the loop's clock."""
+
+    @property
+    def num_tokens(self) -> int:
+        return self.num_prefill_tokens + self.num_decode_tokens
+
+
+@dataclass(frozen=True, slots=True)
+class StepReport:
+    """One turn: arrivals drained from the inbox, the step if there was work, the events, and where things
+    stand.
+    """
+
+    now_s: float
+    """When the events happened, on the loop's monotonic clock."""
+    accepted: tuple[Request, ...]
+    rejected: tuple[tuple[Request, Rejection], ...]
+    events: tuple[Event, ...]
+    step: Step | None
+    limits: Limits
+    snapshot: Snapshot
