@@ -28,6 +28,7 @@ from headrace_operator.observe.admin import AdminClient, Signer
 from headrace_operator.observe.collector import Collector
 from headrace_operator.observe.ownership import PodOwnership
 from headrace_operator.observe.scraper import Scraper
+from headrace_operator.observe.specs import Specs
 from headrace_operator.run.act import Actor
 from headrace_operator.run.health import Health
 from headrace_operator.run.http import build_app, serve
@@ -69,7 +70,7 @@ class Operator:
         registry = CollectorRegistry()
         metrics = OperatorMetrics(registry)
         self._queue, self._leadership = WorkQueue(clock=clock), Leadership(clock)
-        self._store = Store(WATCHED, wake=self._queue.add)
+        self._store, self._specs = Store(WATCHED, wake=self._queue.add), Specs()
         self._client = KubeClient(configuration, observe=metrics.requested)
         self._scraper = Scraper()
         self._admin = AdminClient(signer=signer, wall_clock=wall_clock) if signer else None
@@ -99,6 +100,7 @@ class Operator:
     def _build_collector(self, ownership: PodOwnership, metrics: OperatorMetrics) -> Collector:
         return Collector(
             store=self._store,
+            specs=self._specs,
             scraper=self._scraper,
             ownership=ownership,
             interval_s=self._config.scrape_interval_s,
@@ -124,6 +126,7 @@ class Operator:
         reconciler = Reconciler(
             client=self._client,
             store=self._store,
+            specs=self._specs,
             collector=self._collector,
             ownership=ownership,
             actor=actor,

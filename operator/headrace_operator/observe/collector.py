@@ -7,10 +7,10 @@ windows and its decisions hold until they are full. Scraping writes nothing and 
 import asyncio
 import logging
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from headrace_operator.api.names import HTTP_PORT, engine_name
+from headrace_operator.api.spec import Invalid
 from headrace_operator.kube.errors import KubeError, KubeUnreachableError
 from headrace_operator.kube.kinds import DEPLOYMENTS, Key
 from headrace_operator.kube.store import Store
@@ -19,18 +19,15 @@ from headrace_operator.observe.ownership import PodOwnership
 from headrace_operator.observe.pods import is_scrapable
 from headrace_operator.observe.sample import sample
 from headrace_operator.observe.scraper import ScrapeFailure, Scraper, Target, is_pod_address
+from headrace_operator.observe.specs import Specs
 from headrace_operator.observe.windows import ServiceWindows
 from headrace_operator.runtimes.metric_map import HEADRACE
 
 logger = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
-class Retention:
-    """How long samples are kept, and after which silence observing begins anew."""
-
-    samples_s: float = 3600.0
-    longest_break_s: float = 60.0
+DEFAULT_WINDOW_S = 300.0
+"""Of a service whose spec cannot be read."""
 
 
 class Collector:
@@ -40,22 +37,22 @@ class Collector:
         self,
         *,
         store: Store,
+        specs: Specs,
         scraper: Scraper,
         ownership: PodOwnership,
         interval_s: float,
         wall_clock: Callable[[], float],
         is_leader: Callable[[], bool],
         count: Callable[[str], None],
-        retention: Retention | None = None,
     ) -> None:
         self._store = store
+        self._specs = specs
         self._scraper = scraper
         self._ownership = ownership
         self._interval_s = interval_s
         self._wall_clock = wall_clock
         self._is_leader = is_leader
         self._count = count
-        self._retention = retention or Retention()
         self._windows: dict[str, ServiceWindows] = {}
 
     def windows_of(self, service_uid: str) -> ServiceWindows:
@@ -71,15 +68,13 @@ class Collector:
 
     async def round(self) -> None:
         """Scrape everything once. What fails is left out; nothing is raised for a pod's sake."""
-        service_of: dict[Target, str] = {}
-        known: set[str] = set()
-        for key, service in self._store.services():
-            uid = service["metadata"]["uid"]
-            known.add(uid)
-            for target in await self._targets(key, uid):
-                service_of[target] = uid
-        for gone in self._windows.keys() - known:
+        services = {service["metadata"]["uid"]: (key, service) for key, service in self._store.services()}
+        for gone in self._windows.keys() - services.keys():
             del self._windows[gone]
+        service_of: dict[Target, Mapping[str, Any]] = {}
+        for uid, (key, service) in services.items():
+            for target in await self._targets(key, uid):
+                service_of[target] = service
         results = await self._scraper.scrape_all(list(service_of), wanted=HEADRACE.wanted)
         self._record(results, service_of)
 
@@ -98,7 +93,9 @@ class Collector:
         ]
 
     def _record(
-        self, results: Mapping[Target, Exposition | ScrapeFailure], service_of: Mapping[Target, Any]
+        self,
+        results: Mapping[Target, Exposition | ScrapeFailure],
+        service_of: Mapping[Target, Mapping[str, Any]],
     ) -> None:
         at_s = self._wall_clock()
         for target, result in results.items():
@@ -109,9 +106,18 @@ class Collector:
                 )
                 continue
             self._count("Ok")
-            self._windows.setdefault(service_of[target], ServiceWindows()).record(
+            service = service_of[target]
+            window_s = self._window_s(service)
+            self._windows.setdefault(service["metadata"]["uid"], ServiceWindows()).record(
                 target.pod_uid,
                 sample(result, metrics=HEADRACE, at_s=at_s),
-                longest_break_s=self._retention.longest_break_s,
-                retention_s=self._retention.samples_s,
+                longest_break_s=window_s,
+                retention_s=window_s,
             )
+
+    def _window_s(self, service: Mapping[str, Any]) -> float:
+        """The longest span that anybody asks the windows for."""
+        spec = self._specs.of(service)
+        if isinstance(spec, Invalid):
+            return DEFAULT_WINDOW_S
+        return max(spec.slo.window_s, spec.tuning.interval_s)

@@ -8,7 +8,6 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from headrace_operator.api.names import engine_name
-from headrace_operator.api.parsing import parse
 from headrace_operator.decide.controller import decide
 from headrace_operator.decide.observation import Observation
 from headrace_operator.decide.settings import Settings
@@ -18,6 +17,7 @@ from headrace_operator.kube.store import Store
 from headrace_operator.observe.assemble import assemble
 from headrace_operator.observe.collector import Collector
 from headrace_operator.observe.ownership import PodOwnership
+from headrace_operator.observe.specs import Specs
 from headrace_operator.run.act import Actor
 
 logger = logging.getLogger(__name__)
@@ -33,6 +33,7 @@ class Reconciler:
         *,
         client: KubeClient,
         store: Store,
+        specs: Specs,
         collector: Collector,
         ownership: PodOwnership,
         actor: Actor,
@@ -42,6 +43,7 @@ class Reconciler:
     ) -> None:
         self._client = client
         self._store = store
+        self._specs = specs
         self._collector = collector
         self._ownership = ownership
         self._actor = actor
@@ -54,7 +56,7 @@ class Reconciler:
         service = self._store.get(INFERENCE_SERVICES, *key)
         if service is None or "deletionTimestamp" in service["metadata"]:
             return None
-        spec, now_s = parse(service), self._wall_clock()
+        spec, now_s = self._specs.of(service), self._wall_clock()
         children = await self._children(key)
         pods = await self._ownership.owned(
             self._store.pods_of(key),
