@@ -32,7 +32,7 @@ def start_control_plane(cluster: Cluster) -> None:
     """Start everything but the node; on return, objects can be created by any client."""
     state, daemons, addresses = cluster.state, cluster.daemons, cluster.addresses
     pki = create_pki(state.pki, cluster.name, addresses)
-    sandbox = start_sandbox(daemons, state.own)
+    sandbox = start_sandbox(daemons, state.own, state.mount_points)
     connect(addresses, state.link, sandbox.holder.pid)
     plane = ControlPlane(cluster.binaries, pki, addresses, state.directory / "etcd")
     daemons.start("etcd", sandbox.command(*plane.etcd()))

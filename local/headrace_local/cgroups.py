@@ -10,10 +10,12 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+from headrace_local.missing import Missing
+
 ROOT = Path("/sys/fs/cgroup")
 FOLLOWED = "freezer"
 DAEMONS = "daemons"
-V2_CONTROLLERS = ("cpuset", "cpu", "memory", "pids")
+V2_CONTROLLERS = ("cpuset", "cpu", "memory", "hugetlb", "pids")
 END_TIMEOUT_S = 20.0
 
 
@@ -23,16 +25,19 @@ def is_unified() -> bool:
 
 
 def create(name: str) -> None:
-    """Make the cluster's cgroup in every tree, or let be what is there."""
-    for tree in _trees():
-        (tree / name).mkdir(exist_ok=True)
-    if is_unified():
-        for directory in (ROOT, ROOT / name):
-            _delegate(directory)
-        (ROOT / name / DAEMONS).mkdir(exist_ok=True)
-        return
-    for inherited in ("cpuset.cpus", "cpuset.mems"):
-        (ROOT / "cpuset" / name / inherited).write_text((ROOT / "cpuset" / inherited).read_text())
+    """Make the cluster's cgroup in every tree; raises `Missing` where the machine does not let anybody."""
+    try:
+        for tree in _trees():
+            (tree / name).mkdir(exist_ok=True)
+        if is_unified():
+            for directory in (ROOT, ROOT / name):
+                _delegate(directory)
+            (ROOT / name / DAEMONS).mkdir(exist_ok=True)
+        else:
+            for inherited in ("cpuset.cpus", "cpuset.mems"):
+                (ROOT / "cpuset" / name / inherited).write_text((ROOT / "cpuset" / inherited).read_text())
+    except OSError as error:
+        raise Missing(f"The local cluster needs cgroups of its own below {ROOT}: {error}.") from error
 
 
 def joined_by_daemons(name: str) -> Path:

@@ -137,7 +137,7 @@ def _starting(state: State, description: Description) -> Iterator[None]:
 def _sweep(state: State) -> None:
     """Remove everything of a cluster, from the machine and from the disk."""
     _end(state)
-    remove_mount_points(state.own)
+    remove_mount_points(state.mount_points)
     if state.directory.exists():
         shutil.rmtree(state.directory)
 

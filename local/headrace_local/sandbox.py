@@ -46,9 +46,13 @@ class Sandbox:
         return done.stdout
 
 
-def start_sandbox(daemons: Daemons, own: Path) -> Sandbox:
-    """Make the namespaces; `own` will hold what the daemons write below `FIXED_DIRECTORIES`."""
-    _make_mount_points(own)
+def start_sandbox(daemons: Daemons, own: Path, record: Path) -> Sandbox:
+    """Make the namespaces.
+
+    `own` will hold what the daemons write below `FIXED_DIRECTORIES`; `record`, shared by all clusters of a cache,
+    names those that the machine did not have and that are made to be mounted on.
+    """
+    _make_mount_points(own, record)
     holder = daemons.start(
         HOLDER, ["unshare", "--net", "--mount", "--propagation=private", "sleep", "infinity"]
     )
@@ -63,25 +67,50 @@ def start_sandbox(daemons: Daemons, own: Path) -> Sandbox:
     return sandbox
 
 
-def remove_mount_points(own: Path) -> None:
-    """Remove the machine's directories that `start_sandbox` had to make, unless somebody uses them by now."""
-    record = own / "made.json"
-    if not record.exists():
-        return
-    for directory in reversed(json.loads(record.read_text())):
+def remove_mount_points(record: Path) -> None:
+    """Remove the directories that any `start_sandbox` had to make, but those that somebody uses by now.
+
+    Removing a directory takes away what is mounted on it in every namespace, so one that another sandbox uses stays
+    in the record, for the last of them to remove.
+    """
+    made = _read_record(record)
+    left = made & _mount_points_of_all_namespaces()
+    for directory in sorted(made - left):
         try:
             Path(directory).rmdir()
         except OSError:
-            continue
+            continue  # gone, or somebody put files there: not ours any more
+    if left:
+        record.write_text(json.dumps(sorted(left)))
+    else:
+        record.unlink(missing_ok=True)
 
 
-def _make_mount_points(own: Path) -> None:
-    made: list[str] = []
-    for fixed in map(Path, FIXED_DIRECTORIES):
-        (own / fixed.relative_to("/")).mkdir(parents=True, exist_ok=True)
-        made += [str(path) for path in (*reversed(fixed.parents), fixed) if not path.exists()]
-        (own / "made.json").write_text(json.dumps(made))
-        fixed.mkdir(parents=True, exist_ok=True)
+def _make_mount_points(own: Path, record: Path) -> None:
+    for directory in FIXED_DIRECTORIES:
+        (own / directory.lstrip("/")).mkdir(parents=True, exist_ok=True)
+    made = {directory for directory in FIXED_DIRECTORIES if not Path(directory).exists()}
+    record.write_text(json.dumps(sorted(made | _read_record(record))))
+    for directory in FIXED_DIRECTORIES:
+        Path(directory).mkdir(parents=True, exist_ok=True)
+
+
+def _read_record(record: Path) -> set[str]:
+    return set(json.loads(record.read_text())) if record.exists() else set()
+
+
+def _mount_points_of_all_namespaces() -> set[str]:
+    mounted: set[str] = set()
+    seen: set[str] = set()
+    for process in Path("/proc").glob("[0-9]*"):
+        try:
+            namespace = str((process / "ns" / "mnt").readlink())
+            if namespace not in seen:
+                mounted.update(line.split()[4] for line in (process / "mountinfo").read_text().splitlines())
+                seen.add(namespace)
+        except OSError:
+            continue  # it ended meanwhile
+    return mounted
 
 
 def _await_program(process: Process, program: str, daemons: Daemons) -> None:

@@ -66,6 +66,11 @@ class State:
         """What the daemons see under their fixed names, such as `/var/lib/kubelet`."""
         return self.directory / "own"
 
+    @property
+    def mount_points(self) -> Path:
+        """The record, common to all clusters, of the directories made to be mounted on."""
+        return self.directory.parent / "mount-points.json"
+
     def make(self) -> None:
         """Make the directories; what they hold is root's business (keys, volumes)."""
         self.directory.mkdir(mode=0o700, parents=True, exist_ok=True)

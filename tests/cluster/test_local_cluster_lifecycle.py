@@ -118,6 +118,10 @@ def test_two_clusters_stand_side_by_side(name, control_plane):
     other.kubectl("create", "configmap", "only-here")
     assert "only-here" not in control_plane.kubectl("get", "configmaps", "-o", "name")
 
+    lifecycle.down(name)
+    still_its_own = control_plane.sandbox.run("cat", "/proc/self/mounts")
+    assert all(f" {directory} " in still_its_own for directory in FIXED_DIRECTORIES)
+
 
 def test_a_cluster_whose_session_was_killed_is_taken_down_by_the_next(name):
     session = subprocess.Popen(["sleep", "0"])
