@@ -1,7 +1,7 @@
 """What image builds leave in the cache: one directory for each set of inputs, whole or not at all.
 
-Builders wait for each other. A build runs in namespaces of its own and dies with the process that asked for it, so that
-a killed build leaves neither mounts nor writers, only a directory that the next one removes.
+Builders wait for each other. A build runs in namespaces of its own and dies with the process that asked for
+it: killed, it leaves neither mounts nor writers, only a directory that the next one removes.
 """
 
 import hashlib
@@ -27,7 +27,7 @@ def cached(
     make: Callable[[Path], None],
     phase: AbstractContextManager[None],
 ) -> Path:
-    """The file or directory `name` that `make` makes of `inputs`; made now, within `phase`, if it is not there.
+    """The file or directory `name` that `make` makes of `inputs`; made now, within `phase`, if it is missing.
 
     `make` gets the path to make, in a directory that it may fill: only what is at the path is kept.
     """
@@ -64,8 +64,8 @@ def _prune(root: Path, kind: str) -> None:
 
 def run(command: Sequence[str], environment: Mapping[str, str], complaint: str) -> str:
     """Run a build's command apart from the machine; what it printed. Raises `Missing` with its last lines."""
-    # The first kills the second when this process dies; the second's PID namespace takes all of its processes along,
-    # its mount namespace all of their mounts.
+    # The first kills the second when this process dies; the second's PID namespace takes all of its processes
+    # along, its mount namespace all of their mounts.
     apart = [
         "setpriv",
         "--pdeathsig",

@@ -33,6 +33,10 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 - apiGroups: [headrace.dev]
   resources: [inferenceservices/status]
   verbs: [patch]
+# Where OwnerReferencesPermissionEnforcement is on, a child may block its owner's deletion only with this.
+- apiGroups: [headrace.dev]
+  resources: [inferenceservices/finalizers]
+  verbs: [update]
 # No delete anywhere: owner references clean up.
 - apiGroups: [apps]
   resources: [deployments]
