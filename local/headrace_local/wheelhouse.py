@@ -1,4 +1,4 @@
-"""A directory of wheels for the image's Python, whatever this machine's is: the build then needs no network."""
+"""A directory of wheels for the image's Python, whatever this machine's is: builds then need no network."""
 
 import platform
 from collections.abc import Sequence
