@@ -1,23 +1,103 @@
-"""The controller as its callers see it: an observation, a spec and the time in, a plan out."""
+"""The controller as its callers see it: an observation, a spec and the time in, a plan out. Pure.
 
+In this order: assess what is there, choose a move, carry out what the user allows of it, work out the next
+steps towards it, and say all that in the status.
+"""
+
+import math
 from collections.abc import Sequence
 
 from headrace_operator.api.spec import Invalid, ServiceSpec
 from headrace_operator.api.status import Previous
+from headrace_operator.api.status_document import tells_news
+from headrace_operator.decide import children, drain, events
+from headrace_operator.decide.assess import assess
+from headrace_operator.decide.modes import mandate
 from headrace_operator.decide.observation import Observation, PodObservation
-from headrace_operator.decide.plan import Plan
+from headrace_operator.decide.plan import Plan, SetLimits
+from headrace_operator.decide.refusal import refuse_name, refuse_spec
+from headrace_operator.decide.report import conditions_of, status_of
 from headrace_operator.decide.settings import Settings
+from headrace_operator.decide.situation import Situation
+from headrace_operator.decide.verdict import Verdict, verdict
+from headrace_operator.render.children import children as rendered_children
+from headrace_operator.runtimes.registry import adapter
+
+MIN_REFRESH_S, MAX_REFRESH_S = 5.0, 60.0
+"""Of the measured numbers in a status that says nothing else new: a quarter of the window, within these."""
 
 
 def decide(
     observation: Observation, spec: ServiceSpec | Invalid, *, settings: Settings, now_s: float
 ) -> Plan:
-    """What to do for one service now. Pure: the same arguments give the same plan."""
-    raise NotImplementedError
+    """What to do for one service now. The same arguments give the same plan."""
+    now_s = float(math.floor(now_s))  # as the status will give it back
+    if isinstance(spec, Invalid):
+        return refuse_spec(observation, spec, now_s=now_s)
+    foreign = children.foreign_child(spec, observation.children)
+    if foreign is not None:
+        return refuse_name(observation, spec, foreign, now_s=now_s)
+    situation = assess(observation, spec, scrape_interval_s=settings.scrape_interval_s, now_s=now_s)
+    return _planned(observation, situation, verdict(situation, mandate(spec)), settings)
 
 
 def recent_start_s(
     spec: ServiceSpec, previous: Previous, pods: Sequence[PodObservation], *, now_s: float
 ) -> float:
-    """From when on samples may enter `Observation.recent`: none from before the last applied change."""
-    raise NotImplementedError
+    """From when on samples may enter `Observation.recent`.
+
+    None from before the last applied change, nor from before the youngest pod served: they would judge what
+    is no more. A pod that restarts does not count, or it would blind the rules for as long as it does.
+    """
+    starts = [now_s - spec.tuning.interval_s]
+    starts += [change.at_s for change in previous.history[:1]]
+    starts += [pod.ready_since_s for pod in pods if pod.ready_since_s is not None and pod.restarts == 0]
+    return min(now_s, max(starts))
+
+
+def _planned(observation: Observation, situation: Situation, decided: Verdict, settings: Settings) -> Plan:
+    spec, now_s = situation.spec, situation.now_s
+    steps = drain.steps(spec, situation.supply, desired=decided.setting.replicas, now_s=now_s)
+    rendered = rendered_children(
+        spec,
+        replicas=steps.deployment_replicas,
+        limits=decided.setting.limits,
+        image=spec.engine.image or settings.engine_image,
+        admin_keys=settings.admin_keys,
+    )
+    differing = children.changes(observation.children, rendered)
+    found = conditions_of(situation, observation, decided, mandate(spec))
+    status = status_of(situation, observation, decided, found)
+    refresh_s = min(MAX_REFRESH_S, max(MIN_REFRESH_S, spec.slo.window_s / 4))
+    news = tells_news(situation.previous.raw, status, refresh_s=refresh_s, now_s=now_s)
+    calls = _limit_calls(situation, decided)
+    is_moving = bool(decided.change or steps.drain or steps.annotate or calls)
+    return Plan(
+        status=status if news else None,
+        objects=differing.objects,
+        annotate=steps.annotate,
+        set_limits=calls,
+        drain=steps.drain,
+        events=(
+            *((events.of_change(decided.change),) if decided.change is not None else ()),
+            *events.of_recommendation(situation.previous, status.get("recommendation")),
+            *(events.of_conditions(situation.previous, found) if news else ()),
+            *differing.events,
+            *steps.events,
+        ),
+        wake_after_s=settings.scrape_interval_s if is_moving else None,
+    )
+
+
+def _limit_calls(situation: Situation, decided: Verdict) -> tuple[SetLimits, ...]:
+    """Pods whose active limits are not those in force. While pods are replaced the old ones have another
+    capacity and are left alone; a pod that starts reads the limits itself.
+    """
+    supply, limits = situation.supply, decided.setting.limits
+    if supply.is_rolling_out or not adapter(situation.spec.engine.runtime).changes_limits_live:
+        return ()
+    return tuple(
+        SetLimits(pod.name, pod.uid, pod.ip, limits)
+        for pod in supply.ready
+        if pod.ip is not None and pod.scrape is not None and pod.scrape.limits not in {None, limits}
+    )

@@ -106,6 +106,6 @@ class Observation:
     window: Window | None = None
     """The last `slo.window`: what the SLO is judged by. None before the first scrape."""
     recent: Window | None = None
-    """From `recent_start_s` on, at most `tuning.interval`: what the rules go by, nothing older than a change."""
+    """From `recent_start_s` on: the last `tuning.interval`, nothing before a change. The rules go by it."""
     observing_since_s: float | None = None
     """Since when this operator has scraped the service without a break longer than a window."""

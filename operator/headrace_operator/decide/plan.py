@@ -1,8 +1,8 @@
 """What is to be done for one service, as plain data. Carrying it out is another package's work.
 
-A plan holds only what differs from the observation it was made of: carried out, the next plan of the same facts is
-empty. Order of carrying out: status first (it is the memory: what it wants is what a successor finishes), then
-objects, pod annotations, engine calls, events.
+A plan holds only what differs from the observation it was made of: carried out, the next plan of the same
+facts is empty. Order of carrying out: status first (it is the memory: what it wants is what a successor
+finishes), then objects, pod annotations, engine calls, events.
 """
 
 from collections.abc import Mapping

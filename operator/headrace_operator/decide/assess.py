@@ -1,0 +1,46 @@
+"""From what was observed to what the rules look at."""
+
+from dataclasses import replace
+
+from headrace_operator.api.spec import ServiceSpec
+from headrace_operator.decide.load import measure
+from headrace_operator.decide.modes import setting_in_force
+from headrace_operator.decide.observation import Observation
+from headrace_operator.decide.situation import Situation
+from headrace_operator.decide.slo import attainment_ratio, counts_are_current
+from headrace_operator.decide.stabilize import overloaded_since_s, slack_since_s
+from headrace_operator.decide.supply import supply
+from headrace_operator.decide.trust import blindness, sees_all_pods
+
+
+def assess(
+    observation: Observation, spec: ServiceSpec, *, scrape_interval_s: float, now_s: float
+) -> Situation:
+    """The situation of one service now."""
+    previous = observation.previous
+    pods = supply(observation, spec, now_s=now_s)
+    setting = setting_in_force(spec, previous, deployed_replicas=pods.deployed_replicas)
+    blind = blindness(observation, spec, scrape_interval_s=scrape_interval_s, now_s=now_s)
+    load = None
+    if blind is None and observation.recent is not None:
+        counts_current = counts_are_current(observation, spec)
+        load = measure(
+            observation.recent,
+            slo=spec.slo,
+            limits=setting.limits,
+            attainment_ratio=attainment_ratio(observation.recent, spec.slo, counts_current=counts_current),
+        )
+    situation = Situation(
+        spec=spec,
+        now_s=now_s,
+        previous=previous,
+        setting=setting,
+        supply=pods,
+        load=load,
+        blindness=blind,
+        sees_all_pods=sees_all_pods(observation, spec, now_s=now_s),
+        overloaded_since_s=overloaded_since_s(
+            previous.overloaded_since_s, supply=pods, load=load, now_s=now_s
+        ),
+    )
+    return replace(situation, slack_since_s=slack_since_s(situation))

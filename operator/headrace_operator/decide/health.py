@@ -1,0 +1,113 @@
+"""From pods and Deployment to conditions: is it up, and if not, what first of all keeps it from that."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from headrace_operator.api.spec import ServiceSpec
+from headrace_operator.api.vocabulary import ConditionType
+from headrace_operator.decide.observation import PodObservation
+from headrace_operator.decide.supply import UNSCHEDULABLE, Supply
+
+_LOAD_FAILURES = frozenset(
+    {"CrashLoopBackOff", "Error", "RunContainerError", "StartError", "ContainerCannotRun"}
+)
+_OUT_OF_MEMORY = "OOMKilled"
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """A condition without its time."""
+
+    type: ConditionType
+    status: str
+    reason: str
+    message: str
+
+
+def findings(
+    spec: ServiceSpec, supply: Supply, *, desired: int, deployment: Mapping[str, Any] | None
+) -> tuple[Finding, ...]:
+    """Ready, Progressing and ModelLoaded."""
+    return (
+        _ready(spec, supply, desired=desired, deployment=deployment),
+        _progressing(supply, desired=desired, deployment=deployment),
+        _model_loaded(supply, desired=desired),
+    )
+
+
+def _ready(
+    spec: ServiceSpec, supply: Supply, *, desired: int, deployment: Mapping[str, Any] | None
+) -> Finding:
+    if desired == 0:
+        return Finding(ConditionType.READY, "True", "ScaledToZero", "no replica is asked for")
+    needed, ready = min(desired, spec.scaling.min_replicas), len(supply.ready)
+    if ready >= needed:
+        return Finding(ConditionType.READY, "True", "Serving", f"{ready} of {desired} pods serve")
+    failed = first_failure(supply)
+    if failed is not None:
+        reason = failure_reason(failed, spec)
+        return Finding(ConditionType.READY, "False", reason, _failure_text(failed))
+    refused = _condition(deployment, "ReplicaFailure")
+    if refused.get("status") == "True":
+        message = str(refused.get("message") or "pods cannot be created")
+        return Finding(ConditionType.READY, "False", "PodsRefused", message)
+    reason = "Loading" if supply.loading else "Starting"
+    return Finding(ConditionType.READY, "False", reason, f"{ready} of {needed} needed pods serve")
+
+
+def _progressing(supply: Supply, *, desired: int, deployment: Mapping[str, Any] | None) -> Finding:
+    progress = _condition(deployment, "Progressing")
+    if progress.get("status") == "False":
+        message = str(progress.get("message") or "pods of the new spec do not become ready")
+        return Finding(ConditionType.PROGRESSING, "False", "RolloutBlocked", message)
+    if supply.is_rolling_out:
+        return Finding(ConditionType.PROGRESSING, "True", "RolloutInProgress", "pods are being replaced")
+    if supply.draining:
+        names = ", ".join(pod.name for pod in supply.draining)
+        return Finding(ConditionType.PROGRESSING, "True", "Draining", f"emptied before they go: {names}")
+    if len(supply.ready) != desired:
+        message = f"{len(supply.ready)} of {desired} pods serve"
+        return Finding(ConditionType.PROGRESSING, "True", "Scaling", message)
+    return Finding(ConditionType.PROGRESSING, "False", "RolloutComplete", f"{desired} pods as specified")
+
+
+def _model_loaded(supply: Supply, *, desired: int) -> Finding:
+    if supply.ready:
+        return Finding(ConditionType.MODEL_LOADED, "True", "Loaded", f"loaded in {len(supply.ready)} pods")
+    if desired == 0:
+        return Finding(ConditionType.MODEL_LOADED, "Unknown", "ScaledToZero", "no replica is asked for")
+    failed = first_failure(supply)
+    if failed is None:
+        return Finding(ConditionType.MODEL_LOADED, "False", "Loading", "no pod has loaded the model yet")
+    if failed.trouble == _OUT_OF_MEMORY:
+        return Finding(ConditionType.MODEL_LOADED, "False", "OutOfMemory", _failure_text(failed))
+    if failed.trouble in _LOAD_FAILURES or failed.trouble is None:
+        return Finding(ConditionType.MODEL_LOADED, "False", "LoadFailed", _failure_text(failed))
+    return Finding(ConditionType.MODEL_LOADED, "Unknown", "NotStarted", _failure_text(failed))
+
+
+def first_failure(supply: Supply) -> PodObservation | None:
+    """The pod to tell about: one with a named trouble before one that only takes too long."""
+    return min(supply.stuck, key=lambda pod: (pod.trouble is None, pod.name), default=None)
+
+
+def failure_reason(pod: PodObservation, spec: ServiceSpec) -> str:
+    """One word for what keeps a pod from running."""
+    if pod.trouble == UNSCHEDULABLE:
+        lacks_gpu = spec.engine.gpu_count > 0 and "nvidia.com/gpu" in (pod.trouble_message or "")
+        return "InsufficientGPU" if lacks_gpu else UNSCHEDULABLE
+    if pod.trouble == _OUT_OF_MEMORY:
+        return "OutOfMemory"
+    word = "".join(letter for letter in pod.trouble or "" if letter.isascii() and letter.isalnum())[:63]
+    return word or "ModelLoadFailed"
+
+
+def _failure_text(pod: PodObservation) -> str:
+    what = pod.trouble or "not ready within engine.startupTimeout"
+    return f"pod {pod.name}: {what}" + (f": {pod.trouble_message}" if pod.trouble_message else "")
+
+
+def _condition(deployment: Mapping[str, Any] | None, kind: str) -> Mapping[str, Any]:
+    conditions = ((deployment or {}).get("status") or {}).get("conditions") or ()
+    return next((item for item in conditions if item.get("type") == kind), {})

@@ -1,0 +1,140 @@
+"""One replica more or less: minutes and money, so only where limits cannot help, and only after a while.
+
+One more: the overload lasted, no pod is on its way yet, and the limits are bound. One less: the load that is
+left to each of the others, `N / (N - 1)` times today's, still fits, and has fitted for a while.
+"""
+
+from dataclasses import replace
+
+from headrace_operator.api.units import duration_text
+from headrace_operator.api.vocabulary import Action, Reason
+from headrace_operator.decide.decision import Decision, Rejection
+from headrace_operator.decide.explain import itl_text, queue_text, ttft_text, use_text
+from headrace_operator.decide.load import Load
+from headrace_operator.decide.situation import Situation
+
+FIT_SHARE = 0.7
+"""Of a limit, that the load on one replica less may use: below what makes it bind, so that nothing flaps."""
+LEARNED_SHARE = 0.8
+"""Of what so many replicas served when they were last too few."""
+MEMORY_STABILIZATIONS = 24
+"""So many scale-down stabilizations long it is remembered; the requests may be others later."""
+ALONE = 1.5
+"""Requests running per pod, up to which latency is the model's own and no replica shortens it."""
+
+
+def one_more(situation: Situation, load: Load) -> Decision | Rejection:
+    """A replica more, for the target that is missed."""
+    scaling, count = situation.spec.scaling, situation.replicas
+    if situation.supply.stuck:
+        reason = Reason.INSUFFICIENT_GPU if situation.supply.is_unschedulable else Reason.SCALING_IN_PROGRESS
+        pod = situation.supply.stuck[0]
+        return Rejection(
+            Action.SCALE_UP, reason, f"pod {pod.name} does not start: {pod.trouble or 'it takes too long'}"
+        )
+    if is_infeasible(load):
+        message = f"a request alone takes longer than its target: {_missed_text(load)}; {use_text(load)}"
+        return Rejection(Action.SCALE_UP, Reason.SLO_INFEASIBLE, message)
+    if count >= scaling.max_replicas:
+        message = f"at maxReplicas {count}: {_missed_text(load)}"
+        return Rejection(Action.SCALE_UP, Reason.AT_MAX, message)
+    lasted_s = situation.now_s - (situation.overloaded_since_s or situation.now_s)
+    if lasted_s < scaling.scale_up_stabilization_s:
+        needed = duration_text(scaling.scale_up_stabilization_s)
+        message = f"{_missed_text(load)} for {duration_text(lasted_s)} of {needed}"
+        return Rejection(Action.SCALE_UP, Reason.STABILIZING, message)
+    message = f"{_missed_text(load)} for {duration_text(lasted_s)}; {use_text(load)}"
+    return Decision(Action.SCALE_UP, _missed(load), message, replace(situation.setting, replicas=count + 1))
+
+
+def one_less(situation: Situation, load: Load) -> Decision | Rejection:
+    """A replica less, where the rest is enough and has been for a while."""
+    scaling, count = situation.spec.scaling, situation.replicas
+    if count <= scaling.min_replicas:
+        return Rejection(Action.SCALE_DOWN, Reason.AT_MIN, f"at minReplicas {count}")
+    obstacle = why_needed(situation, load)
+    if obstacle is not None:
+        return Rejection(Action.SCALE_DOWN, Reason.WITHIN_TARGET, obstacle)
+    if not situation.sees_all_pods:
+        message = f"not every pod has been watched for {duration_text(situation.spec.slo.window_s)}"
+        return Rejection(Action.SCALE_DOWN, Reason.INSUFFICIENT_DATA, message)
+    lasted_s = situation.now_s - (situation.slack_since_s or situation.now_s)
+    if lasted_s < scaling.scale_down_stabilization_s:
+        message = (
+            f"{count - 1} would be enough for {duration_text(lasted_s)} of "
+            f"{duration_text(scaling.scale_down_stabilization_s)}"
+        )
+        return Rejection(Action.SCALE_DOWN, Reason.STABILIZING, message)
+    message = (
+        f"{count - 1} have been enough for {duration_text(lasted_s)}: {use_text(load)}; {queue_text(load)}"
+    )
+    after = replace(situation.setting, replicas=count - 1)
+    return Decision(Action.SCALE_DOWN, Reason.HEADROOM_EXCESS, message, after)
+
+
+def why_needed(situation: Situation, load: Load) -> str | None:
+    """What one replica less would break; None where nothing, or where there is only one."""
+    count = situation.replicas
+    if count < 2:
+        return "it is the only replica"
+    factor, fewer = count / (count - 1), count - 1
+    if load.is_over:
+        return f"targets are missed: {_missed_text(load)}"
+    if load.running_per_pod is None:
+        return "running requests are not reported"
+    if load.running_per_pod * factor > FIT_SHARE * load.limits.max_num_seqs:
+        return (
+            f"{fewer} would run {load.running_per_pod * factor:.1f} of {load.limits.max_num_seqs} sequences"
+        )
+    if load.queue_s is not None and load.queue_s * factor > load.queue_budget_s / 2:
+        return f"{fewer} may queue {duration_text(load.queue_s * factor)}"
+    if load.kv_used_ratio is not None and load.kv_used_ratio * factor > FIT_SHARE:
+        return f"{fewer} would use {100 * load.kv_used_ratio * factor:.0f}% of the KV cache"
+    if load.budget_used_ratio is not None and load.budget_used_ratio * factor > FIT_SHARE:
+        return f"{fewer} would use {100 * load.budget_used_ratio * factor:.0f}% of the token budget"
+    return _why_needed_for_latency(load, factor, fewer) or _why_needed_once(situation, load)
+
+
+def _why_needed_for_latency(load: Load, factor: float, fewer: int) -> str | None:
+    """ITL in proportion to the requests that run at once: no less than it really grows."""
+    runs_alone = (load.running_per_pod or 0.0) * factor <= 1
+    if load.itl_s is None or load.slo.itl_s is None or runs_alone:
+        return None
+    expected_s = load.itl_s * factor
+    return (
+        None
+        if expected_s <= load.slo.itl_s
+        else f"{fewer} may take {duration_text(expected_s)} between tokens"
+    )
+
+
+def _why_needed_once(situation: Situation, load: Load) -> str | None:
+    """What so few replicas served when they were last too few bounds what they can serve now."""
+    oldest_s = situation.now_s - MEMORY_STABILIZATIONS * situation.spec.scaling.scale_down_stabilization_s
+    for change in situation.previous.history:
+        was_too_few = change.action is Action.SCALE_UP and change.before.replicas == situation.replicas - 1
+        is_known = change.tokens_per_s is not None and load.tokens_per_s is not None
+        if not was_too_few or not is_known or change.at_s < oldest_s:
+            continue
+        served, now = change.tokens_per_s or 0.0, load.tokens_per_s or 0.0
+        if change.generation == situation.spec.generation and now > LEARNED_SHARE * served:
+            return f"{change.before.replicas} were too few at {served:.0f} tokens/s, now {now:.0f}"
+    return None
+
+
+def is_infeasible(load: Load) -> bool:
+    """A request that runs nearly alone and did not wait misses its target all the same."""
+    runs_alone = load.running_per_pod is not None and load.running_per_pod <= ALONE
+    return runs_alone and not load.queue_is_over and (load.ttft_is_over or load.itl_is_over)
+
+
+def _missed(load: Load) -> Reason:
+    if load.queue_is_over:
+        return Reason.QUEUE_TIME_OVER_BUDGET
+    return Reason.TTFT_OVER_TARGET if load.ttft_is_over else Reason.ITL_OVER_TARGET
+
+
+def _missed_text(load: Load) -> str:
+    if load.queue_is_over:
+        return queue_text(load)
+    return ttft_text(load) if load.ttft_is_over else itl_text(load)

@@ -1,0 +1,94 @@
+"""What one decision says: the status document and the conditions in it."""
+
+from typing import Any
+
+from headrace_operator.api.names import selector_text, service_url
+from headrace_operator.api.spec import Limits
+from headrace_operator.api.status import Condition
+from headrace_operator.api.status_document import StatusView, status_document
+from headrace_operator.api.vocabulary import ConditionType
+from headrace_operator.decide import conditions, health, record
+from headrace_operator.decide.health import Finding
+from headrace_operator.decide.modes import Mandate
+from headrace_operator.decide.observation import Observation
+from headrace_operator.decide.situation import Situation
+from headrace_operator.decide.slo import attainment_ratio, binding_target, counts_are_current, slo_key
+from headrace_operator.decide.verdict import Verdict
+
+
+def conditions_of(
+    situation: Situation, observation: Observation, verdict: Verdict, mandate: Mandate
+) -> tuple[Condition, ...]:
+    """All conditions, timed."""
+    spec = situation.spec
+    found = (
+        Finding(ConditionType.ACCEPTED, "True", "Valid", "the spec is being served"),
+        *health.findings(
+            spec,
+            situation.supply,
+            desired=verdict.setting.replicas,
+            deployment=observation.children.get("Deployment"),
+        ),
+        conditions.metrics_available(observation, situation.blindness),
+        conditions.slo_met(spec, _attainment_ratio(situation, observation)),
+        *conditions.controllers_active(spec, mandate, situation.blindness),
+    )
+    return conditions.timed(found, situation.previous, now_s=situation.now_s)
+
+
+def status_of(
+    situation: Situation, observation: Observation, verdict: Verdict, found: tuple[Condition, ...]
+) -> dict[str, Any]:
+    """The whole status document."""
+    spec, previous, now_s = situation.spec, situation.previous, situation.now_s
+    key = slo_key(spec.slo)
+    is_same_slo = previous.slo_key == key and previous.slo_since_s is not None
+    is_same_limits = previous.limits == verdict.setting.limits and previous.limits_since_s is not None
+    view = StatusView(
+        generation=spec.generation,
+        replicas=sum(not pod.deleting for pod in observation.pods),
+        ready_replicas=len(situation.supply.ready),
+        setting=verdict.setting,
+        selector=selector_text(spec.name),
+        url=service_url(spec.name, spec.namespace),
+        limits_are_tuned=verdict.setting.limits != _widest(situation),
+        limits_since_s=(previous.limits_since_s or now_s) if is_same_limits else now_s,
+        slo_key=key,
+        slo_since_s=(previous.slo_since_s or now_s) if is_same_slo else now_s,
+        binding_target=_binding_target(situation),
+        overloaded_since_s=None if verdict.moves_replicas else situation.overloaded_since_s,
+        slack_since_s=None if verdict.change is not None else situation.slack_since_s,
+        observed=record.observed_document(observation.window, _attainment_ratio(situation, observation)),
+        decision=record.decision_document(
+            verdict.decision,
+            identity=verdict.identity,
+            at_s=verdict.since_s,
+            before=verdict.before,
+            is_applied=verdict.is_applied,
+        ),
+        recommendation=(
+            None if verdict.recommended is None else record.recommendation_document(verdict.recommended)
+        ),
+        history=record.history(previous, verdict.change, judged=verdict.outcome),
+        conditions=found,
+    )
+    return status_document(view)
+
+
+def _attainment_ratio(situation: Situation, observation: Observation) -> float | None:
+    if observation.window is None:
+        return None
+    counts_current = counts_are_current(observation, situation.spec)
+    return attainment_ratio(observation.window, situation.spec.slo, counts_current=counts_current)
+
+
+def _binding_target(situation: Situation) -> str | None:
+    load = situation.load
+    if load is None:
+        return None
+    return binding_target(situation.spec.slo, ttft_s=load.ttft_s, itl_s=load.itl_s, queue_s=load.queue_s)
+
+
+def _widest(situation: Situation) -> Limits:
+    capacity = situation.spec.engine.capacity
+    return Limits(capacity.max_num_seqs, capacity.max_num_batched_tokens)

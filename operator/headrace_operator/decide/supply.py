@@ -1,0 +1,66 @@
+"""The pods there are: those that serve, those that come, those that do not come, those that go."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from headrace_operator.api.spec import ServiceSpec
+from headrace_operator.decide.observation import Observation, PodObservation
+
+UNSCHEDULABLE = "Unschedulable"
+
+
+@dataclass(frozen=True, slots=True)
+class Supply:
+    """Pods by what they are to demand. Pods under deletion are in none of them."""
+
+    ready: tuple[PodObservation, ...]
+    loading: tuple[PodObservation, ...]
+    """Not ready and not late: capacity that is on its way."""
+    stuck: tuple[PodObservation, ...]
+    """Not ready and in trouble, or longer than the start-up timeout."""
+    draining: tuple[PodObservation, ...]
+    deployed_replicas: int | None
+    """What the live Deployment asks for; None where there is none."""
+    is_rolling_out: bool
+    """Pods of an older template are being replaced."""
+
+    @property
+    def staying(self) -> tuple[PodObservation, ...]:
+        return (*self.ready, *self.loading, *self.stuck)
+
+    @property
+    def is_unschedulable(self) -> bool:
+        return any(pod.trouble == UNSCHEDULABLE for pod in self.stuck)
+
+
+def supply(observation: Observation, spec: ServiceSpec, *, now_s: float) -> Supply:
+    """The service's pods, sorted out."""
+    pods = sorted((pod for pod in observation.pods if not pod.deleting), key=lambda pod: pod.name)
+    staying = [pod for pod in pods if pod.draining_since_s is None]
+    starting = [pod for pod in staying if not pod.ready]
+    deployment = observation.children.get("Deployment")
+    return Supply(
+        ready=tuple(pod for pod in staying if pod.ready),
+        loading=tuple(pod for pod in starting if not _is_stuck(pod, spec, now_s)),
+        stuck=tuple(pod for pod in starting if _is_stuck(pod, spec, now_s)),
+        draining=tuple(pod for pod in pods if pod.draining_since_s is not None),
+        deployed_replicas=_deployed_replicas(deployment),
+        is_rolling_out=_is_rolling_out(deployment),
+    )
+
+
+def _is_stuck(pod: PodObservation, spec: ServiceSpec, now_s: float) -> bool:
+    return pod.trouble is not None or now_s - pod.created_s > spec.engine.startup_timeout_s
+
+
+def _deployed_replicas(deployment: Mapping[str, Any] | None) -> int | None:
+    if deployment is None:
+        return None
+    replicas = (deployment.get("spec") or {}).get("replicas")
+    return replicas if isinstance(replicas, int) else 1
+
+
+def _is_rolling_out(deployment: Mapping[str, Any] | None) -> bool:
+    status = (deployment or {}).get("status") or {}
+    return (status.get("replicas") or 0) > (status.get("updatedReplicas") or 0)
