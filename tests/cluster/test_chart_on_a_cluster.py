@@ -1,0 +1,271 @@
+"""The installed chart on a real API server: what its rights and its admission policy let the operator do."""
+
+import copy
+import json
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from headrace_local.cluster import Cluster
+from headrace_local.probe import ClusterError
+from headrace_operator.api.parsing import parse
+from headrace_operator.api.spec import ServiceSpec
+from headrace_operator.render.children import children
+
+pytestmark = pytest.mark.cluster
+
+ROOT = Path(__file__).parents[2]
+CHART = ROOT / "charts" / "headrace"
+SYSTEM = "headrace-system"
+OPERATOR = f"system:serviceaccount:{SYSTEM}:headrace-operator"
+NAMESPACE = "chart-test"
+
+Object = dict[str, Any]
+
+
+@pytest.fixture(scope="module")
+def installed(control_plane: Cluster) -> Iterator[Cluster]:
+    control_plane.helm(
+        "upgrade",
+        "--install",
+        "headrace",
+        str(CHART),
+        "-n",
+        SYSTEM,
+        "--create-namespace",
+        "--set",
+        "replicas=1",
+    )
+    control_plane.kubectl("wait", "--for=condition=Established", "crd/inferenceservices.headrace.dev")
+    control_plane.kubectl("create", "namespace", NAMESPACE)
+    _wait_for_the_policies(control_plane)
+    yield control_plane
+    control_plane.kubectl("delete", "namespace", NAMESPACE, "--wait=false")
+    control_plane.helm("uninstall", "headrace", "-n", SYSTEM)
+
+
+def _wait_for_the_policies(cluster: Cluster) -> None:
+    """The API server takes up a new policy after a moment; a probe that it must deny shows when."""
+    deadline_s = time.monotonic() + 30
+    while time.monotonic() < deadline_s:
+        try:
+            as_operator(cluster, config_map("probe"), dry_run=True)
+        except ClusterError:
+            return
+        time.sleep(0.2)
+    pytest.fail("the admission policies did not take effect")
+
+
+def as_operator(cluster: Cluster, manifest: Object, *, dry_run: bool = False) -> str:
+    """Server-side apply with the operator's rights, as it does it."""
+    options = ["--server-side", "--field-manager=headrace", "--force-conflicts", f"--as={OPERATOR}"]
+    options += ["--dry-run=server"] if dry_run else []
+    return cluster.kubectl("apply", *options, "-f", "-", stdin=json.dumps(manifest))
+
+
+def config_map(name: str) -> Object:
+    metadata = {"name": name, "namespace": NAMESPACE}
+    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {"a": "b"}}
+
+
+@pytest.fixture(scope="module")
+def service(installed: Cluster) -> ServiceSpec:
+    """examples/chat.yaml, created by a user and parsed."""
+    raw = yaml.safe_load((ROOT / "examples" / "chat.yaml").read_text())
+    installed.kubectl("-n", NAMESPACE, "apply", "-f", "-", stdin=json.dumps(raw))
+    stored = installed.kubectl("-n", NAMESPACE, "get", "infs", raw["metadata"]["name"], "-o", "json")
+    parsed = parse(json.loads(stored))
+    assert isinstance(parsed, ServiceSpec)
+    return parsed
+
+
+@pytest.fixture
+def rendered(service: ServiceSpec) -> dict[str, Object]:
+    """What the operator makes of the service, by kind."""
+    limits = service.engine.capacity
+    made = children(service, replicas=1, limits=limits, image="headrace.local/engine:dev", admin_keys="{}")
+    return {manifest["kind"]: copy.deepcopy(manifest) for manifest in made}
+
+
+def can(cluster: Cluster, verb: str, resource: str, namespace: str = NAMESPACE) -> bool:
+    try:
+        answer = cluster.kubectl("auth", "can-i", verb, resource, "-n", namespace, f"--as={OPERATOR}")
+    except ClusterError:
+        return False
+    return answer.strip().endswith("yes")
+
+
+@pytest.mark.parametrize("namespace", [NAMESPACE, SYSTEM])
+def test_the_operator_has_no_right_on_secrets(installed: Cluster, namespace: str) -> None:
+    verbs = ("get", "list", "watch", "create", "update", "patch", "delete", "deletecollection")
+    assert [verb for verb in verbs if can(installed, verb, "secrets", namespace)] == []
+
+
+def test_the_operator_makes_children_and_removes_nothing(installed: Cluster) -> None:
+    kinds = ("deployments.apps", "services", "configmaps", "poddisruptionbudgets.policy")
+    assert [kind for kind in kinds if not can(installed, "patch", kind)] == []
+    assert [kind for kind in kinds if can(installed, "delete", kind)] == []
+    refused = [
+        ("create", "pods"),
+        ("delete", "pods"),
+        ("create", "pods/exec"),
+        ("patch", "inferenceservices"),
+    ]
+    assert [pair for pair in refused if can(installed, *pair)] == []
+
+
+def test_the_policies_mean_what_they_say(installed: Cluster) -> None:
+    """The API server checks the types of every expression and warns of what can never hold."""
+    names = [
+        f"headrace-operator-{SYSTEM}-{part}" for part in ("children", "services", "pod-templates", "pods")
+    ]
+
+    def checked(name: str) -> Object | None:
+        policy = json.loads(installed.kubectl("get", "validatingadmissionpolicy", name, "-o", "json"))
+        status = policy.get("status", {})
+        return status if status.get("observedGeneration") == policy["metadata"]["generation"] else None
+
+    for name in names:
+        deadline_s = time.monotonic() + 30
+        while (status := checked(name)) is None and time.monotonic() < deadline_s:
+            time.sleep(0.2)
+        assert status is not None, f"{name} was not checked"
+        assert (status.get("typeChecking") or {}).get("expressionWarnings", []) == []
+
+
+def test_what_the_operator_renders_is_admitted_twice(installed: Cluster, rendered: dict[str, Object]) -> None:
+    for _ in range(2):
+        for manifest in rendered.values():
+            as_operator(installed, manifest)
+
+
+def test_what_no_service_asked_for_is_denied(installed: Cluster, rendered: dict[str, Object]) -> None:
+    for manifest in rendered.values():
+        del manifest["metadata"]["ownerReferences"]
+        manifest["metadata"]["name"] += "-stray"
+        with pytest.raises(ClusterError, match="only objects that an InferenceService controls"):
+            as_operator(installed, manifest, dry_run=True)
+
+
+def test_an_object_of_somebody_else_is_not_taken_over(
+    installed: Cluster, rendered: dict[str, Object]
+) -> None:
+    installed.kubectl("create", "-f", "-", stdin=json.dumps(config_map("users")))
+    mine = rendered["ConfigMap"]
+    mine["metadata"]["name"] = "users"
+    with pytest.raises(ClusterError, match="does not take over"):
+        as_operator(installed, mine)
+
+
+def test_no_service_is_opened_to_the_outside(installed: Cluster, rendered: dict[str, Object]) -> None:
+    rendered["Service"]["spec"]["type"] = "LoadBalancer"
+    with pytest.raises(ClusterError, match="reachable from outside"):
+        as_operator(installed, rendered["Service"], dry_run=True)
+
+
+Change = Callable[[Object, Object], object]
+SECRET_VARIABLE = {"name": "X", "valueFrom": {"secretKeyRef": {"name": "s", "key": "k"}}}
+FOREIGN_VARIABLE = {"name": "X", "valueFrom": {"configMapKeyRef": {"name": "other", "key": "k"}}}
+HOSTILE: dict[str, Change] = {
+    "another ServiceAccount": lambda pod, _: pod.update(serviceAccountName="admin"),
+    "a token": lambda pod, _: pod.update(automountServiceAccountToken=True),
+    "the host's network": lambda pod, _: pod.update(hostNetwork=True),
+    "the host's processes": lambda pod, _: pod.update(hostPID=True),
+    "a chosen node": lambda pod, _: pod.update(nodeName="n"),
+    "a host port": lambda _, main: main["ports"][0].update(hostPort=8000),
+    "the host's files": lambda pod, _: pod["volumes"].append({"name": "h", "hostPath": {"path": "/"}}),
+    "a Secret mounted": lambda pod, _: pod["volumes"].append({"name": "s", "secret": {"secretName": "s"}}),
+    "a projected token": lambda pod, _: pod["volumes"].append(
+        {"name": "t", "projected": {"sources": [{"serviceAccountToken": {"path": "t"}}]}}
+    ),
+    "another ConfigMap": lambda pod, _: pod["volumes"].append({"name": "c", "configMap": {"name": "other"}}),
+    "a Secret in the environment": lambda _, main: main["env"].append(SECRET_VARIABLE),
+    "another ConfigMap in the environment": lambda _, main: main["env"].append(FOREIGN_VARIABLE),
+    "a whole Secret in the environment": lambda _, main: main.update(envFrom=[{"secretRef": {"name": "s"}}]),
+    "root": lambda pod, _: pod["securityContext"].update(runAsUser=0),
+    "root in the container": lambda _, main: main["securityContext"].update(runAsUser=0),
+    "privilege": lambda _, main: main["securityContext"].update(
+        privileged=True, allowPrivilegeEscalation=True
+    ),
+    "a capability": lambda _, main: main["securityContext"]["capabilities"].update(add=["SYS_ADMIN"]),
+    "no seccomp": lambda pod, _: pod["securityContext"].update(seccompProfile={"type": "Unconfined"}),
+    "an unbounded init container": lambda pod, _: pod.update(initContainers=[{"name": "i", "image": "i"}]),
+    "the cluster's own priority": lambda pod, _: pod.update(priorityClassName="system-node-critical"),
+}
+
+
+@pytest.mark.parametrize("wish", HOSTILE)
+def test_a_pod_template_with_more_than_an_engine_needs_is_denied(
+    installed: Cluster, rendered: dict[str, Object], wish: str
+) -> None:
+    deployment = rendered["Deployment"]
+    pod = deployment["spec"]["template"]["spec"]
+    HOSTILE[wish](pod, pod["containers"][0])
+    with pytest.raises(ClusterError, match="engine pods"):
+        as_operator(installed, deployment, dry_run=True)
+
+
+def test_of_a_pod_only_the_marks_of_draining_change(installed: Cluster, rendered: dict[str, Object]) -> None:
+    template = rendered["Deployment"]["spec"]["template"]
+    template["spec"].pop("runtimeClassName", None)
+    metadata = {"name": "engine", "namespace": NAMESPACE, "labels": template["metadata"]["labels"]}
+    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": template["spec"]}
+    installed.kubectl("create", "-f", "-", stdin=json.dumps(pod))
+
+    def change(metadata: Object) -> str:
+        body = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "engine", "namespace": NAMESPACE}}
+        return as_operator(installed, body | {"metadata": body["metadata"] | metadata})
+
+    change(
+        {"annotations": {"headrace.dev/draining": "now", "controller.kubernetes.io/pod-deletion-cost": "-1"}}
+    )
+    with pytest.raises(ClusterError, match="annotations of draining alone"):
+        change({"annotations": {"other": "x"}})
+    with pytest.raises(ClusterError, match="changes annotations alone"):
+        change({"labels": {"headrace.dev/inferenceservice": "another"}})
+
+
+def test_the_key_outlives_an_upgrade_and_an_uninstall(installed: Cluster) -> None:
+    def key() -> str:
+        return installed.kubectl(
+            "-n", SYSTEM, "get", "secret", "headrace-admin-key", "-o", "jsonpath={.data}"
+        )
+
+    install = ["upgrade", "--install", "headrace", str(CHART), "-n", SYSTEM]
+    first = key()
+    installed.helm(*install, "--set", "replicas=2")
+    assert key() == first
+    installed.helm("uninstall", "headrace", "-n", SYSTEM)
+    assert key() == first
+    assert "chat" in installed.kubectl("-n", NAMESPACE, "get", "infs", "-o", "name")
+    installed.helm(*install, "--set", "replicas=1")
+    assert key() == first
+
+
+def test_every_example_is_accepted_to_the_last_field(installed: Cluster) -> None:
+    for example in sorted((ROOT / "examples").glob("*.yaml")):
+        options = ("--dry-run=server", "--validate=strict", "-n", NAMESPACE)
+        assert "dry run" in installed.kubectl("apply", *options, "-f", str(example))
+
+
+def test_the_built_in_roles_reach_inference_services(installed: Cluster) -> None:
+    bound = ("create", "rolebinding", "ann", "--clusterrole=edit", "--user=ann", "-n", NAMESPACE)
+    installed.kubectl(*bound)
+    deadline_s = time.monotonic() + 10
+    answer = ""
+    while answer != "yes" and time.monotonic() < deadline_s:
+        command = ["auth", "can-i", "create", "inferenceservices.headrace.dev", "-n", NAMESPACE, "--as=ann"]
+        done = subprocess.run(
+            [installed.binaries["kubectl"], *command],
+            check=False,
+            capture_output=True,
+            text=True,
+            env=installed.environment(),
+        )
+        answer = done.stdout.strip()
+    assert answer == "yes"
