@@ -31,7 +31,7 @@ _DEFAULT_ACCOUNT = "/api/v1/namespaces/default/serviceaccounts/default"
 def start_control_plane(cluster: Cluster) -> None:
     """Start everything but the node; on return, objects can be created by any client."""
     state, daemons, addresses = cluster.state, cluster.daemons, cluster.addresses
-    pki = create_pki(state.pki, cluster.name, addresses)
+    pki = create_pki(state.pki, state.context, cluster.name, addresses)
     sandbox = start_sandbox(daemons, state.own, state.mount_points)
     connect(addresses, state.link, sandbox.holder.pid)
     plane = ControlPlane(cluster.binaries, pki, addresses, state.directory / "etcd")

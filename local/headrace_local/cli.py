@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from headrace_local.state import DEFAULT_NAME
+
 if TYPE_CHECKING:
     from headrace_local.cluster import Cluster
 
@@ -18,7 +20,6 @@ app = typer.Typer(
 )
 
 Name = Annotated[str, typer.Option("--name", help="Which cluster: several may run at once.")]
-DEFAULT_NAME = "headrace"
 
 
 def register(root: typer.Typer) -> None:
@@ -35,7 +36,9 @@ def up(
     ] = False,
     add_context: Annotated[
         bool,
-        typer.Option("--add-context", help="Also add the context headrace-local to your own kubeconfig."),
+        typer.Option(
+            "--add-context", help="Also add its context to your own kubeconfig (the current one stays)."
+        ),
     ] = False,
 ) -> None:
     """Start the cluster, or join the one that runs. The first start builds it, which takes minutes."""

@@ -106,7 +106,7 @@ class Cluster:
         )
 
     def add_context(self, kubeconfig: Path) -> None:
-        """Add the context `headrace-local` to a kubeconfig of the user's; its current context stays."""
+        """Add this cluster's context to a kubeconfig of the user's; its current context stays."""
         merge_context(kubeconfig, yaml.safe_load(self.kubeconfig.read_text()))
 
     @property

@@ -22,9 +22,16 @@ from headrace_local.network import Addresses
 from headrace_local.processes import Daemons, Process
 from headrace_local.progress import Phases
 from headrace_local.sandbox import remove_mount_points
-from headrace_local.state import Description, State, clusters_directory, known_clusters, state_of
+from headrace_local.state import (
+    DEFAULT_NAME,
+    Description,
+    State,
+    clusters_directory,
+    known_clusters,
+    state_of,
+)
 
-DEFAULT_NAME = "headrace"
+__all__ = ["DEFAULT_NAME", "daemons_of", "dead_daemons", "down", "find_cluster", "take_down_abandoned", "up"]
 
 
 def up(
@@ -106,7 +113,7 @@ def _make(state: State, binaries: Binaries, phases: Phases, owner: Process | Non
     before = state.description()
     if before is not None:
         dead = ", ".join(dead_daemons(state, before)) or "its start"
-        phases.note(f"{state.name} was left half dead ({dead} ended): it is made anew")
+        phases.note(f"{state.name} is made anew, for parts of it had ended ({dead})")
     _sweep(state)
     others = [other.description() for other in known_clusters()]
     taken = {description.index for description in others if description is not None}

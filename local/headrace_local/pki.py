@@ -10,7 +10,6 @@ from headrace_local.network import Addresses
 KUBELET_CLIENT = "kube-apiserver-kubelet-client"
 DNS_USER = "system:coredns"
 CLUSTER_DOMAIN = "cluster.local"
-CONTEXT = "headrace-local"
 
 # Who connects to the API server besides the node: (file, user, groups).
 _CLIENTS = (
@@ -72,25 +71,25 @@ class Pki:
         return KeyPair(self.directory / f"{name}.crt", self.directory / f"{name}.key")
 
 
-def create_pki(directory: Path, node: str, addresses: Addresses) -> Pki:
-    """Make every certificate and kubeconfig of a cluster whose node is called `node`."""
+def create_pki(directory: Path, context: str, node: str, addresses: Addresses) -> Pki:
+    """Make every certificate, and every kubeconfig with the one context that is called `context`."""
     authority = create_authority(directory, "ca")
     create_authority(directory, "front-proxy-ca").issue("front-proxy-client", "front-proxy-client")
     create_signing_key(directory, "service-account")
     authority.issue("kube-apiserver", "kube-apiserver", hosts=_api_server_names(addresses))
     authority.issue("kubelet-client", KUBELET_CLIENT)
     pki = Pki(directory)
-    _issue_clients(authority, pki, node, addresses)
+    _issue_clients(authority, pki, context, node, addresses)
     return pki
 
 
-def _issue_clients(authority: Authority, pki: Pki, node: str, addresses: Addresses) -> None:
+def _issue_clients(authority: Authority, pki: Pki, context: str, node: str, addresses: Addresses) -> None:
     clients = {file: authority.issue(file, user, groups=groups) for file, user, groups in _CLIENTS}
     clients["kubelet"] = authority.issue(
         "kubelet", f"system:node:{node}", groups=["system:nodes"], hosts=[node, str(addresses.node)]
     )
     for file, client in clients.items():
-        config = kubeconfig(CONTEXT, addresses.api_url, pki.authority.certificate, client)
+        config = kubeconfig(context, addresses.api_url, pki.authority.certificate, client)
         write_kubeconfig(pki.kubeconfig(file), config)
 
 

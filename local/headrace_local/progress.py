@@ -34,7 +34,7 @@ class Phases:
 
     def note(self, text: str) -> None:
         """One line, now."""
-        self.console.print(f"  {text}", highlight=False)
+        self.console.print(f"  {text}", highlight=False, soft_wrap=True)
 
     @contextmanager
     def phase(self, title: str, *, expected: str = "") -> Iterator[None]:

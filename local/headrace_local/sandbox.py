@@ -49,8 +49,8 @@ class Sandbox:
 def start_sandbox(daemons: Daemons, own: Path, record: Path) -> Sandbox:
     """Make the namespaces.
 
-    `own` will hold what the daemons write below `FIXED_DIRECTORIES`; `record`, shared by all clusters of a cache,
-    names those that the machine did not have and that are made to be mounted on.
+    `own` will hold what the daemons write below `FIXED_DIRECTORIES`; `record`, which all clusters of a cache
+    share, names those that the machine did not have and that are made to be mounted on.
     """
     _make_mount_points(own, record)
     holder = daemons.start(
@@ -70,8 +70,8 @@ def start_sandbox(daemons: Daemons, own: Path, record: Path) -> Sandbox:
 def remove_mount_points(record: Path) -> None:
     """Remove the directories that any `start_sandbox` had to make, but those that somebody uses by now.
 
-    Removing a directory takes away what is mounted on it in every namespace, so one that another sandbox uses stays
-    in the record, for the last of them to remove.
+    Removing a directory takes away what is mounted on it in every namespace, so one that another sandbox uses
+    stays in the record, for the last of them to remove.
     """
     made = _read_record(record)
     left = made & _mount_points_of_all_namespaces()

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from headrace_local.cache import cache_directory
 
+DEFAULT_NAME = "headrace"
 NAME_PATTERN = re.compile(r"[a-z]([a-z0-9-]{0,28}[a-z0-9])?")
 
 
@@ -70,6 +71,11 @@ class State:
     def mount_points(self) -> Path:
         """The record, common to all clusters, of the directories made to be mounted on."""
         return self.directory.parent / "mount-points.json"
+
+    @property
+    def context(self) -> str:
+        """The name of the context in the cluster's kubeconfig."""
+        return "headrace-local" if self.name == DEFAULT_NAME else f"headrace-local-{self.name}"
 
     def make(self) -> None:
         """Make the directories; what they hold is root's business (keys, volumes)."""

@@ -11,7 +11,9 @@ _MOUNT_ROOT = "/run/headrace/volumes"
 
 _BIND_READ_ONLY = """
 mkdir -p "$2"
-mountpoint -q "$2" || { mount --bind "$1" "$2" && mount -o remount,bind,ro,nosuid,nodev "$2"; }
+if mountpoint -q "$2"; then umount --lazy "$2"; fi
+mount --bind "$1" "$2"
+mount -o remount,bind,ro,nosuid,nodev "$2"
 """
 
 

@@ -6,7 +6,7 @@ import secrets
 import signal
 import subprocess
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -63,10 +63,7 @@ NOTHING = {"processes": set(), "cgroups": [], "link": "", "routes": [], "mounts"
 def kill_everything(name: str) -> None:
     for pid in cgroups.processes(state_of(name).tag):
         os.kill(pid, signal.SIGKILL)
-    deadline_s = time.monotonic() + 10
-    while cgroups.processes(state_of(name).tag):
-        assert time.monotonic() < deadline_s
-        time.sleep(0.02)
+    _until(lambda: not cgroups.processes(state_of(name).tag))
 
 
 @pytest.mark.slow
@@ -95,7 +92,9 @@ def test_it_stands_again_after_everything_was_killed_and_ends_without_a_trace(na
 
 def test_a_cluster_that_lost_one_daemon_says_which_and_is_made_anew(name):
     first = start(name, node=False).daemons.all()
-    next(process for process in first if process.name == "kube-scheduler").kill()
+    scheduler = next(process for process in first if process.name == "kube-scheduler")
+    scheduler.kill()
+    _until(lambda: not scheduler.alive)
     status = read_status(name)
     assert (status.state, status.dead) == ("broken", ("kube-scheduler",))
 
@@ -135,6 +134,13 @@ def test_a_cluster_whose_session_was_killed_is_taken_down_by_the_next(name):
 def test_a_cluster_that_never_was_is_down(name):
     assert lifecycle.down(name) is False
     assert read_status(name).state == "down"
+
+
+def _until(met: Callable[[], bool], timeout_s: float = 10.0) -> None:
+    deadline_s = time.monotonic() + timeout_s
+    while not met():
+        assert time.monotonic() < deadline_s, "not met in time"
+        time.sleep(0.02)
 
 
 def _machine() -> dict[str, object]:
