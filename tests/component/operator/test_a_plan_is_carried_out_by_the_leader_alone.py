@@ -160,7 +160,7 @@ async def test_a_refused_write_stops_the_plan_and_tells_why(api, actor):
         return web.json_response({"reason": "Invalid", "message": "spec.replicas: no"}, status=422)
 
     api.answer = refuse
-    with pytest.raises(KubeError, match="spec.replicas"):
+    with pytest.raises(KubeError, match=r"spec\.replicas"):
         await actor.act(Plan(status={}, objects=(CONFIG_MAP,)), service=SERVICE, observation=NOTHING)
     assert len(api.applied) == 1
 

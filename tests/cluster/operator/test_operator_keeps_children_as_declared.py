@@ -1,0 +1,182 @@
+"""One operator on a real API server: children made, kept, left alone, and gone."""
+
+import json
+import time
+
+import pytest
+
+pytestmark = pytest.mark.cluster
+
+CHILDREN = [
+    ("deployment", "chat-engine"),
+    ("service", "chat"),
+    ("configmap", "chat-engine"),
+    ("poddisruptionbudget", "chat-engine"),
+]
+
+
+def children_of(namespace):
+    found = [namespace.get(kind, name) for kind, name in CHILDREN]
+    return found if all(found) else None
+
+
+def versions(namespace):
+    objects = [namespace.get("infs", "chat"), *(namespace.get(kind, name) for kind, name in CHILDREN)]
+    return [obj and obj["metadata"]["resourceVersion"] for obj in objects]
+
+
+@pytest.fixture
+def running(namespace, operator, service, eventually):
+    """An operator, and a service whose children it has made and whose status it has written."""
+    namespace.apply(service())
+    eventually(lambda: children_of(namespace))
+    eventually(lambda: namespace.condition("chat", "Ready"))
+    return operator
+
+
+def test_a_service_gets_its_children_and_a_status(namespace, running):
+    uid = namespace.get("infs", "chat")["metadata"]["uid"]
+    for child in children_of(namespace):
+        [owner] = child["metadata"]["ownerReferences"]
+        assert (owner["uid"], owner["controller"]) == (uid, True)
+        assert child["metadata"]["labels"]["headrace.dev/inferenceservice"] == "chat"
+        applied = {field["manager"] for field in child["metadata"].get("managedFields", [])}
+        assert "headrace" in applied or not applied
+    status = namespace.get("infs", "chat")["status"]
+    assert status["observedGeneration"] == 1
+    assert status["url"] == f"http://chat.{namespace.name}.svc:8000/v1"
+    assert namespace.condition("chat", "Accepted")["status"] == "True"
+    assert namespace.condition("chat", "Ready")["status"] == "False", "there is no node, so no pod runs"
+    assert namespace.condition("chat", "MetricsAvailable")["status"] != "True"
+
+
+def test_nothing_of_kopf_is_left_on_the_service(namespace, running):
+    metadata = namespace.get("infs", "chat")["metadata"]
+    assert "finalizers" not in metadata
+    assert [name for name in metadata.get("annotations", {}) if "kopf" in name] == []
+
+
+def test_when_nothing_changes_nothing_is_written(namespace, running, eventually):
+    def settled():
+        before = running.metric("headrace_operator_writes_total")
+        time.sleep(2)
+        return running.metric("headrace_operator_writes_total") == before
+
+    eventually(settled)
+    before, reconciled = versions(namespace), running.metric("headrace_operator_reconciles_total")
+    time.sleep(5)
+    assert versions(namespace) == before
+    assert running.metric("headrace_operator_reconciles_total") > reconciled, "it did look"
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "edit", "edited"),
+    [
+        ("service", "chat", {"spec": {"selector": {"headrace.dev/inferenceservice": "x"}}}, "selector"),
+        ("configmap", "chat-engine", {"data": {"limits.json": '{"max_num_seqs": 1}'}}, "data"),
+        ("deployment", "chat-engine", {"spec": {"template": {"spec": {"hostNetwork": True}}}}, "template"),
+    ],
+)
+def test_a_hand_s_edit_of_what_we_own_is_undone(namespace, running, eventually, kind, name, edit, edited):
+    part = "data" if kind == "configmap" else "spec"
+    before = namespace.get(kind, name)[part]
+    if edited == "template":
+        edit = {"spec": {"template": {"spec": {"automountServiceAccountToken": True}}}}
+    namespace.patch(kind, name, edit)
+    assert namespace.get(kind, name)["metadata"]["resourceVersion"]
+    eventually(lambda: namespace.get(kind, name)[part] == before)
+    eventually(lambda: [event for event in namespace.events("chat") if event["reason"] == "DriftCorrected"])
+
+
+def test_what_others_add_is_left_alone(namespace, running):
+    namespace.kubectl("label", "deployment", "chat-engine", "team=ml")
+    namespace.kubectl("annotate", "service", "chat", "note=ours")
+    time.sleep(3)
+    assert namespace.get("deployment", "chat-engine")["metadata"]["labels"]["team"] == "ml"
+    assert namespace.get("service", "chat")["metadata"]["annotations"]["note"] == "ours"
+
+
+@pytest.mark.parametrize(("kind", "name"), CHILDREN)
+def test_a_deleted_child_comes_back(namespace, running, eventually, kind, name):
+    old = namespace.get(kind, name)["metadata"]["uid"]
+    namespace.kubectl("delete", kind, name)
+    eventually(lambda: (namespace.get(kind, name) or {"metadata": {"uid": old}})["metadata"]["uid"] != old)
+
+
+def test_a_deleted_service_leaves_nothing(namespace, running, eventually):
+    namespace.kubectl("delete", "infs", "chat")
+    eventually(lambda: not any(namespace.get(kind, name) for kind, name in CHILDREN), within_s=40)
+    time.sleep(2)
+    assert not any(namespace.get(kind, name) for kind, name in CHILDREN), "nothing is made again"
+    assert running.metric("headrace_operator_queue_depth") == 0
+
+
+def test_a_service_made_again_under_its_name_gets_children_of_its_own(
+    namespace, running, service, eventually
+):
+    old = namespace.get("infs", "chat")["metadata"]["uid"]
+    namespace.kubectl("delete", "infs", "chat")
+    namespace.apply(service())
+    new = namespace.get("infs", "chat")["metadata"]["uid"]
+    assert new != old
+
+    def adopted():
+        found = children_of(namespace)
+        return found and all(child["metadata"]["ownerReferences"][0]["uid"] == new for child in found)
+
+    eventually(adopted, within_s=60)
+
+
+@pytest.mark.parametrize(("kind", "name"), [("configmap", "chat-engine"), ("service", "chat")])
+def test_an_object_of_a_child_s_name_that_is_not_ours_stays_untouched(
+    namespace, operator, service, eventually, kind, name
+):
+    """Security row 66."""
+    namespace.kubectl(
+        *(
+            ("create", "configmap", name, "--from-literal=theirs=yes")
+            if kind == "configmap"
+            else ("create", "service", "clusterip", name, "--tcp=9:9")
+        )
+    )
+    before = namespace.get(kind, name)
+    namespace.apply(service())
+
+    def reported():
+        status = json.dumps(namespace.get("infs", "chat").get("status") or {})
+        return "NameConflict" in status and name in status
+
+    eventually(reported)
+    time.sleep(2)
+    assert namespace.get(kind, name) == before
+    namespace.kubectl("delete", kind, name)
+    eventually(lambda: children_of(namespace), within_s=30)
+
+
+def test_a_service_that_cannot_be_served_alone_is_refused(namespace, operator, service, eventually):
+    """Security row 68: one bad object stops none of the others."""
+    namespace.apply(service("bad", engine={"runtime": "vllm"}), service("chat"))
+    refused = eventually(lambda: namespace.condition("bad", "Accepted"))
+    assert refused["status"] == "False"
+    assert refused["message"]
+    eventually(lambda: children_of(namespace))
+    assert namespace.get("deployment", "bad-engine") is None
+
+
+def test_an_edit_of_the_spec_reaches_the_children(namespace, running, service, eventually):
+    namespace.apply(service(scaling={"mode": "Fixed", "minReplicas": 3, "maxReplicas": 3}))
+    eventually(lambda: namespace.get("deployment", "chat-engine")["spec"]["replicas"] == 3)
+    eventually(lambda: namespace.get("infs", "chat")["status"]["observedGeneration"] == 2)
+
+
+def test_a_namespace_that_is_not_watched_is_neither_read_nor_written(installed, namespace, running, service):
+    """Security row 82."""
+    elsewhere = type(namespace)(installed, f"{namespace.name}-else")
+    installed.kubectl("create", "namespace", elsewhere.name)
+    try:
+        elsewhere.apply(service())
+        time.sleep(3)
+        assert elsewhere.get("deployment", "chat-engine") is None
+        assert "status" not in elsewhere.get("infs", "chat")
+    finally:
+        installed.kubectl("delete", "namespace", elsewhere.name, "--wait=false")
