@@ -78,7 +78,7 @@ def window(
     """A calm interval: everything within target, limits half used. Latencies are those of all its requests."""
 
     def all_of(value: float | None, edges: tuple[float, ...] = LATENCY_EDGES) -> Histogram | None:
-        return None if value is None else histogram([value] * requests, tuple(sorted({*edges, value})))
+        return None if value is None else histogram([value] * requests, tuple(sorted({*edges, 0.999 * value, value})))
 
     known: dict[str, Any] = {
         "start_s": now_s - span_s,

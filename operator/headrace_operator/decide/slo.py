@@ -18,12 +18,12 @@ def queue_budget_s(slo: Slo) -> float:
 
 
 def slo_key(slo: Slo) -> str:
-    """Names the targets of a request; under another key the engines' own counts mean other targets."""
+    """Names a request's targets; under another key the engines' own counts mean other targets."""
     return f"ttft={_text(slo.ttft_s)},itl={_text(slo.itl_s)}"[:32]
 
 
 def counts_are_current(observation: Observation, spec: ServiceSpec) -> bool:
-    """Whether every pod started under the targets of today, so that its good and late requests are today's."""
+    """Whether every pod started under today's targets, so that what it counts as good is good today."""
     since_s = observation.previous.slo_since_s
     if since_s is None or observation.previous.slo_key != slo_key(spec.slo):
         return False
