@@ -20,7 +20,7 @@ def tiny_model_dir() -> Path:
 
 @pytest.fixture(scope="session")
 def smollm2_dir() -> Path:
-    """SmolLM2-135M-Instruct, added to the models directory if it is not there. Skips where it cannot be had."""
+    """SmolLM2-135M-Instruct, added to the models directory if need be. Skips where it cannot be had."""
     entry = CATALOG["smollm2-135m-instruct"]
     models = models_directory()
     try:

@@ -1,4 +1,4 @@
-"""A plan as tensors: the tokens of all rows side by side, and where each row's keys and values stand."""
+"""A plan as tensors: the tokens of all rows side by side, and where each row's context stands."""
 
 from dataclasses import dataclass
 
@@ -12,24 +12,28 @@ from headrace_engine.core.plan import Row
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """One step's input. T tokens of R rows.
+    """One step's input, T tokens of R rows.
 
-    Row r owns tokens `query_starts[r]` to `query_starts[r + 1]`, the last of its `context_lengths[r]` tokens; the
-    blocks of its context are `block_tables[r]`, padded with 0.
+    Row r owns tokens `query_starts[r]` up to `query_starts[r + 1]`, the last of its `context_lengths[r]`
+    tokens; the blocks of its context are `block_tables[r]`, padded with 0.
     """
 
     token_ids: Tensor
     """[T] int64"""
     positions: Tensor
     """[T] int64, in the sequence"""
-    query_starts: NDArray[np.int32]
-    """[R + 1]"""
-    context_lengths: NDArray[np.int32]
-    """[R], this step's tokens included"""
-    block_tables: NDArray[np.int32]
-    """[R, most blocks]"""
+    query_starts: Tensor
+    """[R + 1] int32"""
+    context_lengths: Tensor
+    """[R] int32, this step's tokens included"""
+    block_tables: Tensor
+    """[R, most blocks] int32"""
     sampled: Tensor | None
-    """Indices of the tokens whose successor is sampled, in row order; None where it is every token."""
+    """Indices of the tokens whose successor is sampled, in row order; None where every token's is."""
+
+    @property
+    def num_rows(self) -> int:
+        return len(self.context_lengths)
 
     @classmethod
     def of(cls, rows: tuple[Row, ...], block_size: int) -> "Batch":
@@ -40,14 +44,14 @@ class Batch:
         np.cumsum(lengths, out=query_starts[1:])
         total = int(query_starts[-1])
         token_ids = np.fromiter((token for row in rows for token in row.token_ids), np.int64, total)
-        offsets = np.repeat(starts - query_starts[:-1], lengths)
+        positions = np.arange(total, dtype=np.int64) + np.repeat(starts - query_starts[:-1], lengths)
         context_lengths = starts + lengths
         return cls(
             token_ids=torch.from_numpy(token_ids),
-            positions=torch.from_numpy((np.arange(total, dtype=np.int64) + offsets)),
-            query_starts=query_starts,
-            context_lengths=context_lengths,
-            block_tables=_block_tables(rows, -(-context_lengths // block_size)),
+            positions=torch.from_numpy(positions),
+            query_starts=torch.from_numpy(query_starts),
+            context_lengths=torch.from_numpy(context_lengths),
+            block_tables=torch.from_numpy(_block_tables(rows, -(-context_lengths // block_size))),
             sampled=_sampled_indices(rows, query_starts, total),
         )
 

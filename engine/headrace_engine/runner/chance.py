@@ -1,7 +1,7 @@
 """Random numbers that depend on nothing but their key.
 
-One uniform per sampled token, from a keyed hash of (seed, position): the same request draws the same numbers whatever
-else is in its batch, however its prompt was chunked and however often it was preempted.
+One uniform per sampled token, from a keyed hash of (seed, position): the same request draws the same numbers
+whatever else is in its batch, however its prompt was chunked and however often it was preempted.
 """
 
 import struct

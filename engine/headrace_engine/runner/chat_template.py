@@ -1,8 +1,8 @@
 """A model's chat template: Jinja in its immutable sandbox.
 
-The template comes with the model and its author may be anyone. The sandbox keeps it from reaching Python; operators
-that grow a value without bound are refused, and so is output out of proportion. It is rendered once when it is loaded:
-a template that fails on two plain messages refuses the model.
+The template comes with the model and its author may be anyone. The sandbox keeps it from reaching Python;
+operators that grow a value without bound are refused, and so is output out of proportion. It is rendered once
+when it is loaded: a template that fails on two plain messages refuses the model.
 """
 
 import json

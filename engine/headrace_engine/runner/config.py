@@ -1,6 +1,7 @@
 """A model's `config.json`, read by an allow-list of keys and checked before anything is allocated.
 
-Only what is parsed here is ever looked at; a value of the wrong type or outside sane bounds refuses the model.
+Only what is parsed here is ever looked at; a value of the wrong type or outside sane bounds refuses the
+model.
 """
 
 from collections.abc import Mapping

@@ -1,8 +1,8 @@
 """Tokens of a stream to text, as they come, without ever splitting a character.
 
-For every decoder: what `push` returned, concatenated, and `flush` make exactly what decoding all ids at once gives.
-Byte-level vocabularies (GPT-2, Llama 3, SmolLM2, Qwen) are decoded byte by byte without calling the tokenizer; others
-by decoding a short window twice and emitting the difference.
+For every decoder: what `push` returned, concatenated, and `flush` make exactly what decoding all ids at once
+gives. Byte-level vocabularies (GPT-2, Llama 3, SmolLM2, Qwen) are decoded byte by byte without calling the
+tokenizer; others by decoding a short window twice and emitting the difference.
 """
 
 import codecs
@@ -45,8 +45,8 @@ class ByteLevelDecoder:
 class WindowDecoder:
     """For every other vocabulary.
 
-    A byte token (`<0xE2>`) may change what the byte tokens before it decode to, so text is held back until another
-    kind of token follows.
+    A byte token (`<0xE2>`) may change what the byte tokens before it decode to, so text is held back until
+    another kind of token follows.
     """
 
     def __init__(
@@ -103,7 +103,9 @@ def _to_bytes(token: str, byte_of: dict[str, int]) -> bytes:
 
 
 def _byte_of_character() -> dict[str, int]:
-    """GPT-2's alphabet: printable Latin-1 bytes stand for themselves, the others for U+0100 and on, in order."""
+    """GPT-2's alphabet: printable Latin-1 bytes stand for themselves, the others for U+0100 and on, in
+    order.
+    """
     printable = {*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)}
     others = [byte for byte in range(256) if byte not in printable]
     return {chr(byte): byte for byte in printable} | {chr(256 + n): byte for n, byte in enumerate(others)}

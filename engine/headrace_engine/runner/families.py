@@ -7,10 +7,10 @@ from typing import Protocol
 
 from torch import Tensor
 
-from headrace_engine.runner.attention import Attention
 from headrace_engine.runner.batch import Batch
 from headrace_engine.runner.config import ModelConfig
 from headrace_engine.runner.errors import ModelLoadError
+from headrace_engine.runner.kernels import Kernels
 from headrace_engine.runner.llama import Llama
 from headrace_engine.runner.weights import Weights
 
@@ -20,7 +20,7 @@ class Model(Protocol):
 
     def __init__(self, config: ModelConfig, weights: Weights, max_model_len: int) -> None: ...
 
-    def forward(self, batch: Batch, attention: Attention) -> Tensor:
+    def forward(self, batch: Batch, kernels: Kernels) -> Tensor:
         """Logits [sampled tokens, vocabulary] of one step."""
         ...
 

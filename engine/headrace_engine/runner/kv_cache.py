@@ -1,12 +1,13 @@
 """Paged keys and values, and how many pages fit.
 
-Layout, per layer (K is transposed inside a block, so that one vector load brings the same channel of 16 positions):
+Layout, per layer (K is transposed inside a block, so that one vector load brings the same channel of 16
+positions):
 
     keys   [block, kv_head, head_dim, position in block]
     values [block, kv_head, position in block, head_dim]
 
-Position p of a request is in block `block_table[p // block_size]` at `p % block_size`. Memory starts as untouched
-zeros: what is never used costs nothing, and what a kernel reads past a sequence's end is finite.
+Position p of a request is in block `block_table[p // block_size]` at `p % block_size`. Memory starts as
+untouched zeros: what is never used costs nothing, and what a kernel reads past a sequence's end is finite.
 """
 
 import math
@@ -66,8 +67,8 @@ def fit_blocks(
 ) -> int:
     """How many blocks to allocate.
 
-    `num_blocks` decides alone; else `memory_bytes` is the budget; else every sequence may reach its full length at
-    once, as far as a share of the available memory allows.
+    `num_blocks` decides alone; else `memory_bytes` is the budget; else every sequence may reach its full
+    length at once, as far as a share of the available memory allows.
 
     Raises:
         ModelLoadError: not even one sequence of `max_model_len` tokens fits; the message holds the budget.
@@ -83,7 +84,7 @@ def fit_blocks(
     wanted_bytes = num_blocks * shape.block_bytes
     if wanted_bytes > available_bytes:
         raise ModelLoadError(
-            f"the KV cache asks for {wanted_bytes // _MIB} MiB and {available_bytes // _MIB} MiB are available: "
+            f"the KV cache asks for {wanted_bytes // _MIB} MiB and {available_bytes // _MIB} MiB are there: "
             "lower --kv-cache-memory-bytes or --num-gpu-blocks-override, or raise the memory limit"
         )
     if num_blocks < per_sequence:

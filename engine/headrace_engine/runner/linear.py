@@ -1,8 +1,8 @@
 """Matrix products with a weight that never changes.
 
 On CPU, oneDNN's packed layout is 1.3 to 2.5 times faster than a plain product at 4 to 32 rows, which is where
-continuous batching lives. The packing operators are private to torch: they are looked up by name, checked on the
-first weight of each shape, and left out where either fails.
+continuous batching lives. The packing operators are private to torch: they are looked up by name, checked on
+the first weight of each shape, and left out where either fails.
 """
 
 from collections.abc import Callable

@@ -1,9 +1,9 @@
 """Where models stand on disk, and what may be read from them.
 
-A model is a directory with `config.json`, `*.safetensors` and `tokenizer.json`, as Hugging Face lays it out. Its files
-may come from strangers: every name that one of them mentions must be a plain file inside the directory (links
-resolved), JSON is bounded in size, and anything that asks for code to be run (`auto_map`, `trust_remote_code`, at any
-depth) refuses the whole model. Nothing is unpickled or imported.
+A model is a directory with `config.json`, `*.safetensors` and `tokenizer.json`, as Hugging Face lays it out.
+Its files may come from strangers: every name that one of them mentions must be a plain file inside the
+directory (links resolved), JSON is bounded in size, and anything that asks for code to be run (`auto_map`,
+`trust_remote_code`, at any depth) refuses the whole model. Nothing is unpickled or imported.
 """
 
 import json
@@ -41,8 +41,8 @@ def resolve_model(name_or_directory: str) -> Path:
     if path.name == name_or_directory and (named := models_directory() / name_or_directory).is_dir():
         return named.resolve()
     raise ModelLoadError(
-        f"there is no model {name_or_directory!r}: it is neither a directory nor a name in {models_directory()}. "
-        "`headrace models list` shows what can be added"
+        f"there is no model {name_or_directory!r}: it is neither a directory nor a name in "
+        f"{models_directory()}. `headrace models list` shows what can be added"
     )
 
 
@@ -96,7 +96,7 @@ def _refuse_code(document: Any, path: Path) -> None:
         if isinstance(value, dict):
             if found := _CODE_KEYS & value.keys():
                 raise ModelLoadError(
-                    f"{path} has {sorted(found)[0]!r}: it asks for code of the model's author to be run. "
+                    f"{path} has {min(found)!r}: it asks for code of the model's author to be run. "
                     "Headrace runs none; use a model whose architecture it knows and remove the key"
                 )
             pending.extend(value.values())

@@ -1,7 +1,7 @@
 """Computes plans: the seam between the scheduler's world of tokens and blocks and torch's world of tensors.
 
-A runner owns the weights and the KV cache, and nothing of any request: a plan's rows bring all that it needs. What a
-row yields depends on its tokens, its blocks, its sampling and its positions alone.
+A runner owns the weights and the KV cache, and nothing of any request: a plan's rows bring all that it needs.
+What a row yields depends on its tokens, its blocks, its sampling and its positions alone.
 """
 
 import logging
@@ -13,13 +13,13 @@ import torch
 
 from headrace_engine.core.plan import Outcome, Plan, Row
 from headrace_engine.runner import memory
-from headrace_engine.runner.attention import Attention
-from headrace_engine.runner.attention.reference import ReferenceAttention
 from headrace_engine.runner.batch import Batch
 from headrace_engine.runner.chance import request_key, seed_key, uniform
 from headrace_engine.runner.config import ModelConfig
 from headrace_engine.runner.errors import ModelLoadError
 from headrace_engine.runner.families import Model, family
+from headrace_engine.runner.kernels import Kernels
+from headrace_engine.runner.kernels.choose import choose_kernels
 from headrace_engine.runner.kv_cache import KVCache, KVShape, fit_blocks
 from headrace_engine.runner.sampler import Draw, sample
 from headrace_engine.runner.weights import Weights
@@ -37,14 +37,14 @@ class ModelRunner:
         self,
         model: Model,
         config: ModelConfig,
-        attention: Attention,
+        kernels: Kernels,
         cache: KVCache,
         *,
         max_model_len: int,
         seed: int,
     ) -> None:
         self._model = model
-        self._attention = attention
+        self._kernels = kernels
         self._seed = seed
         self._threads = torch.get_num_threads()
         self._bound_thread: int | None = None
@@ -56,7 +56,7 @@ class ModelRunner:
         self.eos_token_ids = config.eos_token_ids
         self.dtype = str(cache.shape.dtype).removeprefix("torch.")
         self.device = "cpu"
-        self.attention_backend = attention.name
+        self.kernels = kernels.name
 
     @classmethod
     def load(
@@ -76,9 +76,9 @@ class ModelRunner:
     ) -> "ModelRunner":
         """Loads the model of a directory and allocates its KV cache.
 
-        `threads` None leaves torch's own choice; `max_model_len` None takes the model's; the KV cache is sized by
-        `num_blocks`, else by `kv_cache_memory_bytes`, else so that `max_num_seqs` sequences of full length fit as
-        far as memory allows. `seed` is for requests that bring none.
+        `threads` None leaves torch's own choice; `max_model_len` None takes the model's; the KV cache is
+        sized by `num_blocks`, else by `kv_cache_memory_bytes`, else so that `max_num_seqs` sequences of full
+        length fit as far as memory allows. `seed` is for requests that bring none.
 
         Raises:
             ModelLoadError: the model or the machine cannot do this; the message names the fix.
@@ -106,7 +106,8 @@ class ModelRunner:
             num_blocks=num_blocks,
         )
         cache = KVCache(shape, blocks)
-        return cls(model, config, ReferenceAttention(cache), cache, max_model_len=length, seed=seed)
+        kernels = choose_kernels(cache, config.num_attention_heads, torch.get_num_threads())
+        return cls(model, config, kernels, cache, max_model_len=length, seed=seed)
 
     def run(self, plan: Plan) -> Outcome:
         """Computes the rows of a plan, writes their keys and values, samples where a row samples."""
@@ -116,7 +117,7 @@ class ModelRunner:
             return Outcome({}, 0.0)
         with torch.inference_mode():
             batch = Batch.of(plan.rows, self.block_size)
-            logits = self._model.forward(batch, self._attention)
+            logits = self._model.forward(batch, self._kernels)
             tokens = sample(logits, [draw for row in plan.rows for draw in self._draws(row)])
         sampled, at = {}, 0
         for row in plan.rows:

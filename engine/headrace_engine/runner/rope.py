@@ -1,4 +1,6 @@
-"""Rotary position embedding (Su et al., RoFormer, arXiv 2104.09864), with the scalings that Llama models use."""
+"""Rotary position embedding (Su et al., RoFormer, arXiv 2104.09864), with the scalings that Llama models
+use.
+"""
 
 import math
 

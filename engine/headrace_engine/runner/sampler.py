@@ -1,9 +1,9 @@
 """From logits to token ids.
 
-Greedy is an argmax and nothing else. Pure temperature inverts the cumulative distribution. With `top_k` or `top_p`
-the few best candidates are found in two stages (maxima of groups, then the exact best inside the best groups) and the
-draw is among them; where they do not hold enough mass for `top_p`, that row is widened. The vocabulary is never
-sorted, and each row uses one uniform number that the caller draws.
+Greedy is an argmax and nothing else. Pure temperature inverts the cumulative distribution. With `top_k` or
+`top_p` the few best candidates are found in two stages (maxima of groups, then the exact best inside the best
+groups) and the draw is among them; where they do not hold enough mass for `top_p`, that row is widened. The
+vocabulary is never sorted, and each row uses one uniform number that the caller draws.
 
 Order of filters: temperature, then `top_k`, then `top_p` on what is left, as in vLLM.
 """

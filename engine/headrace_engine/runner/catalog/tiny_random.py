@@ -11,8 +11,10 @@ from typing import Any
 from headrace_engine.runner.catalog.entry import AddError, Entry, Progress
 
 _CHAT_TEMPLATE = (
-    "{% for message in messages %}{{ '<|im_start|>' + message['role'] + '\n' + message['content'] "
-    "+ '<|im_end|>' + '\n' }}{% endfor %}{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %}"
+    "{% for message in messages %}"
+    "{{ '<|im_start|>' + message['role'] + '\n' + message['content'] + '<|im_end|>' + '\n' }}"
+    "{% endfor %}"
+    "{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %}"
 )
 _SPECIAL = ("<|endoftext|>", "<|im_start|>", "<|im_end|>")
 _BOS, _EOS = 1, 2
@@ -83,16 +85,10 @@ def _write_tokenizer(directory: Path) -> None:
 
 def _sentences() -> Iterator[str]:
     """Text enough for the merges of a small vocabulary: words combined by counting, no chance involved."""
-    subjects = "the river|a mill|the wheel|our headrace|the water|this channel|a miller|the sluice|that stream".split(
-        "|"
-    )
-    verbs = "feeds|turns|raises|follows|carries|holds|drives|measures|releases|slows|meets|answers".split("|")
-    objects = "a stone|the gate|every wheel|much grain|the flow|no more than it needs|itself|the level|tomorrow".split(
-        "|"
-    )
-    manners = "quietly|at once|in the morning|without haste|again|under load|for hours|by design|when it rains".split(
-        "|"
-    )
+    subjects = ("the river", "a mill", "the wheel", "our headrace", "the water", "this channel", "the sluice")
+    verbs = ("feeds", "turns", "raises", "follows", "carries", "holds", "drives", "slows", "meets")
+    objects = ("a stone", "the gate", "every wheel", "much grain", "the flow", "itself", "the level")
+    manners = ("quietly", "at once", "in the morning", "without haste", "again", "for hours", "by design")
     for number in range(8000):
         subject, verb = subjects[number % len(subjects)], verbs[number // 3 % len(verbs)]
         thing, manner = objects[number // 7 % len(objects)], manners[number // 11 % len(manners)]

@@ -1,0 +1,57 @@
+"""Picks the fastest kernels that this machine computes right."""
+
+import logging
+from dataclasses import replace
+
+import torch
+
+from headrace_engine.core.plan import Row
+from headrace_engine.core.request import Sampling
+from headrace_engine.runner.batch import Batch
+from headrace_engine.runner.kernels import Kernels
+from headrace_engine.runner.kernels.compile import CompileError
+from headrace_engine.runner.kernels.native import NativeKernels
+from headrace_engine.runner.kernels.reference import ReferenceKernels
+from headrace_engine.runner.kv_cache import KVCache
+
+log = logging.getLogger(__name__)
+
+
+def choose_kernels(cache: KVCache, num_heads: int, threads: int) -> Kernels:
+    """The native kernels where they compile and agree with the reference, else the reference, with one log
+    line.
+    """
+    try:
+        native = NativeKernels(cache, num_heads, threads)
+        if agrees(cache, num_heads, threads):
+            return native
+        reason = "they disagree with the reference on this processor"
+    except (CompileError, OSError, ValueError) as error:
+        reason = str(error)
+    log.warning("native kernels are not used, attention will be slower: %s", reason)
+    return ReferenceKernels(cache, num_heads)
+
+
+def agrees(cache: KVCache, num_heads: int, threads: int) -> bool:
+    """Whether native and reference attention give the same on a small cache of the same shape, chunked and
+    decoding.
+    """
+    shape = replace(cache.shape, num_layers=1)
+    rows = (_row(0, shape.block_size + 3, (0, 2)), _row(shape.block_size, 1, (1, 3)))
+    batch = Batch.of(rows, shape.block_size)
+    generator = torch.Generator().manual_seed(0)
+    width = (num_heads + 2 * shape.num_kv_heads) * shape.head_dim
+    qkv = torch.randn(len(batch.positions), width, generator=generator).to(shape.dtype)
+    angles = torch.rand(len(batch.positions), shape.head_dim // 2, generator=generator)
+    cosines, sines = angles.cos().to(shape.dtype), angles.sin().to(shape.dtype)
+    backends = (
+        ReferenceKernels(KVCache(shape, 4), num_heads),
+        NativeKernels(KVCache(shape, 4), num_heads, threads),
+    )
+    expected, found = (kernels.attend(0, qkv.clone(), cosines, sines, batch).float() for kernels in backends)
+    tolerance = 1e-4 if shape.dtype is torch.float32 else 5e-2
+    return torch.allclose(found, expected, rtol=tolerance, atol=tolerance)
+
+
+def _row(start: int, count: int, blocks: tuple[int, ...]) -> Row:
+    return Row("check", start, range(count), blocks, 1, Sampling())
