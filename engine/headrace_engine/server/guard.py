@@ -44,7 +44,7 @@ class Guard:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             return
-        exchange = _Exchange(scope, receive, send, closing=self._is_leaving())
+        exchange = _Exchange(scope, receive, send)
         token = request_id_in_log.set(exchange.request_id)
         try:
             await self._answer(scope, exchange)
@@ -54,7 +54,9 @@ class Guard:
 
     async def _answer(self, scope: Scope, exchange: "_Exchange") -> None:
         try:
+            exchange.closing = True
             self._check(scope)
+            exchange.closing = self._is_leaving()
             await self._app(scope, exchange.receive, exchange.send)
         except ApiError as error:
             await error_response(error)(scope, exchange.receive, exchange.send)
@@ -68,6 +70,8 @@ class Guard:
 
     def _check(self, scope: Scope) -> None:
         limits, headers = self._limits, scope["headers"]
+        if scope["http_version"] not in ("1.0", "1.1"):
+            raise invalid(None, "This server speaks HTTP/1.1.", status=505)
         if len(scope["raw_path"]) + len(scope["query_string"]) > limits.max_url_bytes:
             raise invalid(None, f"The URL is longer than {limits.max_url_bytes} bytes.", status=414)
         if len(headers) > limits.max_headers:
@@ -97,14 +101,15 @@ class Guard:
 class _Exchange:
     """One request and its response on their way through."""
 
-    def __init__(self, scope: Scope, receive: Receive, send: Send, *, closing: bool) -> None:
+    def __init__(self, scope: Scope, receive: Receive, send: Send) -> None:
         headers = dict(scope["headers"])
         self.request_id = _request_id(headers.get(b"x-request-id", b""))
         self.began_s = time.monotonic()
         self.status = 0
+        self.closing = False
+        """Whether the connection ends with this response."""
         self._receive = receive
         self._send = send
-        self._closing = closing
         self._may_linger = b"expect" not in headers
         self._body_left = b"transfer-encoding" in headers or headers.get(b"content-length", b"0") != b"0"
 
@@ -126,7 +131,7 @@ class _Exchange:
 
     def _own_headers(self) -> list[tuple[bytes, bytes]]:
         headers = [*_SAFE_HEADERS, (b"x-request-id", self.request_id.encode())]
-        if self._body_left or self._closing:
+        if self._body_left or self.closing:
             headers.append((b"connection", b"close"))
         return headers
 

@@ -13,6 +13,8 @@ from headrace_engine.server.http_limits import HttpLimits
 from headrace_engine.server.protocol import BoundedProtocol, Connections
 
 BACKLOG = 1024
+SEND_BUFFER_BYTES = 128 << 10
+"""The kernel would take megabytes of a stream for a client that reads nothing, and nobody would notice."""
 FLUSH_TIMEOUT_S = 5
 """How long a closing server waits for answers that are being written."""
 
@@ -26,6 +28,7 @@ def listen(host: str, port: int) -> socket.socket:
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     bound = socket.socket(family, socket.SOCK_STREAM)
     bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    bound.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, SEND_BUFFER_BYTES)
     try:
         bound.bind((host, port))
     except OSError:

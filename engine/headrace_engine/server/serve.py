@@ -47,13 +47,15 @@ class EngineProcess:
         *,
         serving_socket: socket.socket,
         admin_socket: socket.socket | None = None,
+        http_limits: HttpLimits | None = None,
         on_ready: Callable[[Serving], None] = lambda _serving: None,
     ) -> None:
         self._config = config
         self._load = load
         self._on_ready = on_ready
         self._sockets = (serving_socket, admin_socket)
-        self.service = Service(config.names, HttpLimits.of(config.max_num_seqs + config.max_num_queued_reqs))
+        most_requests = config.max_num_seqs + config.max_num_queued_reqs
+        self.service = Service(config.names, http_limits or HttpLimits.of(most_requests))
         self._drain = Drain(self.service, config.drain_grace_s)
         self._serving: Serving | None = None
         self._leaving = asyncio.Event()

@@ -1,0 +1,252 @@
+"""A real server on loopback around the smallest model there is: one that recites the alphabet.
+
+The runner keeps its context where a real one does, in slots of a paged cache, so that answers are right
+only if block tables and token positions are. Given "...c" it says "d", "e", ... and ends after "z".
+"""
+
+import asyncio
+import codecs
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import httpx
+import pytest
+from openai import OpenAI
+
+from headrace_engine.core.limits import Capacity
+from headrace_engine.core.plan import Outcome, Plan, Row
+from headrace_engine.server.config import ServeConfig
+from headrace_engine.server.engine import LoadedModel
+from headrace_engine.server.http_limits import HttpLimits
+from headrace_engine.server.http_server import address, listen
+from headrace_engine.server.serve import EngineProcess
+
+EOS, TURN = 256, 257
+VOCABULARY = 258
+POISON = ord("~")
+
+
+class Alphabet:
+    """A model and its cache. `step_s` makes it slow, a `~` in a prompt makes its step fail."""
+
+    def __init__(self, *, num_blocks: int, block_size: int, step_s: float = 0.0) -> None:
+        self.block_size = block_size
+        self.step_s = step_s
+        self.cache = [EOS] * (num_blocks * block_size)
+        self.plans: list[Plan] = []
+        self.may_step = threading.Event()
+        self.may_step.set()
+
+    def run(self, plan: Plan) -> Outcome:
+        assert self.may_step.wait(timeout=20)
+        self.plans.append(plan)
+        if self.step_s:
+            time.sleep(self.step_s)
+        return Outcome(
+            {row.request_id: [self._next(row)] for row in plan.rows if self._write(row)}, self.step_s
+        )
+
+    def _slot(self, row: Row, position: int) -> int:
+        return row.block_table[position // self.block_size] * self.block_size + position % self.block_size
+
+    def _write(self, row: Row) -> int:
+        for offset, token_id in enumerate(row.token_ids):
+            if token_id == POISON:
+                raise RuntimeError("the secret prompt is ~")
+            self.cache[self._slot(row, row.start + offset)] = token_id
+        return row.sampled_rows
+
+    def _next(self, row: Row) -> int:
+        last = self.cache[self._slot(row, row.start + len(row.token_ids) - 1)]
+        if last == ord("z"):
+            return EOS
+        return last + 1 if ord("a") <= last < ord("z") else ord("a")
+
+
+class Bytes:
+    """One token a byte; a turn of a conversation ends with a control token."""
+
+    def encode(self, text: str) -> list[int]:
+        return list(text.encode())
+
+    def apply_chat_template(self, messages: Sequence[Mapping[str, Any]]) -> list[int]:
+        return [token for message in messages for token in (*message["content"].encode(), TURN)]
+
+    def decoder(self) -> "ByteDecoder":
+        return ByteDecoder()
+
+
+class ByteDecoder:
+    def __init__(self) -> None:
+        self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
+
+    def push(self, ids: Sequence[int]) -> str:
+        return self._decoder.decode(bytes(token for token in ids if token < 256))
+
+    def flush(self) -> str:
+        return self._decoder.decode(b"", final=True)
+
+
+@dataclass
+class RunningServer:
+    """A server on a thread of its own, with the model at hand."""
+
+    config: ServeConfig
+    model: Alphabet
+    process: EngineProcess | None = None
+    exit_code: int | None = None
+    _ended: threading.Event = field(default_factory=threading.Event)
+    _loop: asyncio.AbstractEventLoop | None = None
+    url: str = ""
+    admin_url: str = ""
+    http: httpx.Client = field(default_factory=lambda: new_client())
+
+    def start(self, limits: HttpLimits | None, load: Callable[[], LoadedModel], *, wait: bool) -> None:
+        serving, admin = listen("127.0.0.1", 0), listen("127.0.0.1", 0)
+        self.url, self.admin_url = address(serving), address(admin)
+        ready = threading.Event()
+
+        async def serve() -> int:
+            self._loop = asyncio.get_running_loop()
+            self.process = EngineProcess(
+                self.config,
+                load,
+                serving_socket=serving,
+                admin_socket=admin,
+                http_limits=limits,
+                on_ready=lambda _serving: ready.set(),
+            )
+            return await self.process.run()
+
+        def run() -> None:
+            self.exit_code = asyncio.run(serve())
+            self._ended.set()
+
+        threading.Thread(target=run, daemon=True).start()
+        if wait:
+            assert ready.wait(timeout=10)
+
+    def terminate(self) -> None:
+        assert self._loop is not None
+        assert self.process is not None
+        if not self._loop.is_closed():
+            self._loop.call_soon_threadsafe(self.process.terminate)
+
+    def ended(self, timeout_s: float = 10.0) -> int:
+        assert self._ended.wait(timeout_s), "the server did not end"
+        assert self.exit_code is not None
+        return self.exit_code
+
+    def client(self, **options: Any) -> OpenAI:
+        return OpenAI(base_url=self.url + "/v1", api_key="none", max_retries=0, **options)
+
+    def post(self, path: str, body: Any, **options: Any) -> httpx.Response:
+        return self.http.post(self.url + path, json=body, **options)
+
+    def raw(self, request: bytes, timeout_s: float = 5.0) -> bytes:
+        """What the server sends on one connection until it closes it."""
+        with self.connect(timeout_s) as connection:
+            connection.sendall(request)
+            return read_all(connection)
+
+    def connect(self, timeout_s: float = 5.0) -> socket.socket:
+        host, port = self.url.removeprefix("http://").split(":")
+        return socket.create_connection((host, int(port)), timeout_s)
+
+    def metric(self, name: str, /, **labels: str) -> float:
+        """A sample's value; 0 where there is none yet."""
+        return sum(
+            value
+            for sample, found, value in self.samples()
+            if sample == name and labels.items() <= found.items()
+        )
+
+    def samples(self) -> list[tuple[str, dict[str, str], float]]:
+        from prometheus_client.parser import text_string_to_metric_families
+
+        families = text_string_to_metric_families(self.http.get(self.url + "/metrics").text)
+        return [(s.name, s.labels, s.value) for family in families for s in family.samples]
+
+    def eventually(self, holds: Callable[[], bool], timeout_s: float = 5.0) -> None:
+        until = time.monotonic() + timeout_s
+        while not holds():
+            assert time.monotonic() < until, "it never came true"
+            time.sleep(0.03)
+
+
+def read_all(connection: socket.socket) -> bytes:
+    received = b""
+    try:
+        while piece := connection.recv(65536):
+            received += piece
+    except ConnectionResetError:
+        pass
+    return received
+
+
+def new_client() -> httpx.Client:
+    """A connection for each request. No TLS is spoken here, and loading its roots takes longer than a test."""
+    return httpx.Client(timeout=20, verify=False, limits=httpx.Limits(max_keepalive_connections=0))
+
+
+Start = Callable[..., RunningServer]
+
+
+def make_server(
+    *,
+    limits: HttpLimits | None = None,
+    step_s: float = 0.0,
+    max_num_seqs: int = 8,
+    max_model_len: int = 256,
+    num_blocks: int = 128,
+    max_num_batched_tokens: int = 64,
+    load: Callable[[LoadedModel], LoadedModel] = lambda model: model,
+    wait: bool = True,
+    **config: Any,
+) -> RunningServer:
+    block_size = 4
+    model = Alphabet(num_blocks=num_blocks, block_size=block_size, step_s=step_s)
+    capacity = Capacity(max_num_seqs, max_num_batched_tokens, max_model_len, num_blocks, block_size)
+    loaded = LoadedModel(model, Bytes(), capacity, VOCABULARY, frozenset({EOS}), "float32")
+    settings = ServeConfig(
+        model="alphabet",
+        max_num_seqs=max_num_seqs,
+        max_num_batched_tokens=max_num_batched_tokens,
+        max_model_len=max_model_len,
+        shutdown_timeout_s=config.pop("shutdown_timeout_s", 5.0),
+        drain_grace_s=config.pop("drain_grace_s", 0.0),
+        **config,
+    )
+    server = RunningServer(replace(settings), model)
+    server.start(limits, lambda: load(loaded), wait=wait)
+    return server
+
+
+@pytest.fixture
+def start() -> Iterator[Start]:
+    """Starts servers as a test asks for them; each is stopped after it."""
+    started: list[RunningServer] = []
+
+    def begin(**options: Any) -> RunningServer:
+        started.append(make_server(**options))
+        return started[-1]
+
+    yield begin
+    for server in started:
+        server.model.may_step.set()
+        server.terminate()
+        server.terminate()
+        server.ended()
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[RunningServer]:
+    """One server for the tests of a module that only ask."""
+    running = make_server()
+    yield running
+    running.terminate()
+    running.ended()

@@ -1,0 +1,67 @@
+"""A client that leaves, streaming or not, costs at most the step under way; its blocks are free after it."""
+
+import json
+import socket
+
+import httpx
+import pytest
+
+LONG = {"model": "alphabet", "prompt": "a", "max_tokens": 200, "ignore_eos": True}
+
+
+def request_bytes(body: dict) -> bytes:
+    content = json.dumps(body).encode()
+    length = f"content-length: {len(content)}"
+    lines = ["POST /v1/completions HTTP/1.1", "host: x", "content-type: application/json", length, "", ""]
+    return "\r\n".join(lines).encode() + content
+
+
+@pytest.mark.parametrize("stream", [True, False], ids=["streaming", "whole"])
+def test_its_request_is_aborted_within_a_step(start, stream) -> None:
+    server = start(step_s=0.01)
+    connection = server.connect()
+    connection.sendall(request_bytes(LONG | {"stream": stream}))
+    server.eventually(lambda: len(server.model.plans) >= 3)
+    connection.close()
+    server.eventually(lambda: server.metric("headrace_requests_aborted_total") == 1, timeout_s=1)
+    steps = len(server.model.plans)
+    assert server.metric("vllm:kv_cache_usage_perc") == 0
+    assert server.metric("headrace_in_flight") == 0
+    assert steps < 100
+    assert len(server.model.plans) == steps
+
+
+def test_one_that_leaves_while_it_waits_is_never_scheduled(start) -> None:
+    server = start(max_num_seqs=1, step_s=0.005)
+    with httpx.stream("POST", server.url + "/v1/completions", json=LONG | {"stream": True}) as running:
+        lines = running.iter_lines()
+        next(lines)
+        waiting = server.connect()
+        waiting.sendall(request_bytes(LONG))
+        server.eventually(lambda: server.metric("vllm:num_requests_waiting") == 1)
+        waiting.close()
+        server.eventually(lambda: server.metric("vllm:num_requests_waiting") == 0, timeout_s=1)
+    assert server.metric("headrace_queue_time_seconds_count") == 1
+
+
+def test_half_of_many_leave_and_the_others_read_on(start) -> None:
+    server = start(step_s=0.002, max_num_seqs=4)
+    leavers: list[socket.socket] = []
+    for number in range(20):
+        connection = server.connect()
+        connection.sendall(request_bytes(LONG | {"stream": number % 2 == 0}))
+        leavers.append(connection)
+    stayers = [
+        server.client().completions.create(model="alphabet", prompt="q", stream=True) for _ in range(3)
+    ]
+    for connection in leavers:
+        connection.close()
+    assert ["".join(chunk.choices[0].text for chunk in stream) for stream in stayers] == ["rstuvwxyz"] * 3
+    server.eventually(lambda: server.metric("headrace_in_flight") == 0)
+    assert server.metric("vllm:kv_cache_usage_perc") == 0
+    counts = {
+        "received": server.metric("headrace_requests_received_total"),
+        "finished": server.metric("headrace_requests_finished_total"),
+        "aborted": server.metric("headrace_requests_aborted_total"),
+    }
+    assert counts["received"] == counts["finished"] + counts["aborted"]

@@ -1,0 +1,173 @@
+"""Raw sockets against the limits: size, count, time, connections, framing. A good client beside them is
+served.
+"""
+
+import contextlib
+import socket
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from headrace_engine.server.http_limits import HttpLimits
+
+QUICK = HttpLimits(header_timeout_s=0.3, body_timeout_s=0.3, keep_alive_s=0.3, write_stall_s=0.3)
+
+
+def status_of(answer: bytes) -> int:
+    return int(answer.split(b" ", 2)[1])
+
+
+def get(*headers: str, path: str = "/livez") -> bytes:
+    return "\r\n".join([f"GET {path} HTTP/1.1", "Host: x", *headers, "Connection: close", "", ""]).encode()
+
+
+def post(body: bytes, *headers: str) -> bytes:
+    lines = ["POST /v1/completions HTTP/1.1", "Host: x", "Content-Type: application/json", *headers, "", ""]
+    return "\r\n".join(lines).encode() + body
+
+
+@pytest.mark.parametrize(
+    ("request_", "status"),
+    [
+        (get(), 200),
+        (get(*(f"X-{number}: y" for number in range(70))), 431),
+        (get("X-Big: " + "y" * 33_000), 431),
+        (get("X-Big: " + "y" * 200_000), 400),
+        (get(path="/livez?" + "y" * 2100), 414),
+        (get(path="/" + "y" * 2100), 414),
+        (get("Host: y"), 400),
+        (get("Host: 127.0.0.1/livez?"), 400),
+        (b"GET /livez HTTP/1.1\r\nConnection: close\r\n\r\n", 400),
+        (b"GET /livez HTTP/9.9\r\nHost: x\r\n\r\n", 505),
+        (b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03\r\n\r\n", 400),
+        (post(b"0\r\n\r\n", "Content-Length: 5", "Transfer-Encoding: chunked"), 400),
+        (post(b"{}", "Content-Length: 2", "Content-Length: 3"), 400),
+        (post(b"zz\r\nhello\r\n", "Transfer-Encoding: chunked", "Connection: close"), 400),
+        (post(b"", "Content-Length: 104857600"), 413),
+        (post(b"", "Content-Length: 104857600", "Expect: 100-continue"), 413),
+    ],
+    ids=lambda value: str(value)[:50],
+)
+def test_a_request_out_of_bounds_gets_its_status(server, request_, status) -> None:
+    answer = server.raw(request_)
+    assert status_of(answer) == status
+    if status != 200:
+        assert b'{"error":{"message":' in answer
+        assert b"connection: close" in answer.lower()
+
+
+def test_an_upgrade_is_no_way_around(server) -> None:
+    answer = server.raw(get("Upgrade: websocket", "Connection: Upgrade", "Sec-WebSocket-Key: x"))
+    assert status_of(answer) == 200
+
+
+def test_a_silent_connection_is_closed(start) -> None:
+    server = start(limits=QUICK)
+    began = time.monotonic()
+    assert status_of(server.raw(b"")) == 408
+    assert 0.2 < time.monotonic() - began < 2
+
+
+def test_headers_that_drip_are_cut_off(start) -> None:
+    server = start(limits=QUICK)
+    with server.connect() as connection:
+        began = time.monotonic()
+        connection.settimeout(0.03)
+        answer = b""
+        while not answer and time.monotonic() - began < 2:
+            connection.sendall(b"X")
+            with contextlib.suppress(TimeoutError):
+                answer = connection.recv(4096)
+    assert status_of(answer) == 408
+    assert 0.2 < time.monotonic() - began < 2
+
+
+def test_a_body_that_drips_is_cut_off(start) -> None:
+    server = start(limits=QUICK)
+    answer = server.raw(post(b'{"model"', "Content-Length: 100"))
+    assert status_of(answer) == 408
+    assert b"body did not arrive in time" in answer
+
+
+def test_an_idle_connection_is_not_kept_for_ever(start) -> None:
+    server = start(limits=QUICK)
+    began = time.monotonic()
+    answer = server.raw(b"GET /livez HTTP/1.1\r\nHost: x\r\n\r\n")
+    assert status_of(answer) == 200
+    assert 0.2 < time.monotonic() - began < 2
+
+
+def test_three_megabytes_in_crumbs_cost_next_to_nothing(start) -> None:
+    server = start(max_model_len=32_768, num_blocks=16_384)
+    began = time.process_time()
+    answer = server.raw(post(b"1\r\na\r\n" * 500_000, "Transfer-Encoding: chunked"), timeout_s=10)
+    assert not answer or status_of(answer) == 400
+    assert time.process_time() - began < 2
+
+
+def test_a_large_body_hears_its_413_before_the_connection_closes(server) -> None:
+    body = b"x" * 400_000
+    answer = server.raw(post(body, f"Content-Length: {len(body)}"))
+    assert status_of(answer) == 413
+
+
+def test_a_chunked_body_is_counted_as_it_comes(server) -> None:
+    answer = server.raw(
+        post(
+            b"10000\r\n" + b"x" * 65536 + b"\r\n" + b"10000\r\n" + b"x" * 65536 + b"\r\n",
+            "Transfer-Encoding: chunked",
+        )
+    )
+    assert status_of(answer) == 413
+
+
+def test_a_client_that_does_not_read_is_cut_off(start) -> None:
+    server = start(limits=QUICK, max_model_len=32_768, num_blocks=16_384)
+    body = b'{"model":"alphabet","prompt":"a","max_tokens":30000,"ignore_eos":true,"stream":true}'
+    connection = socket.socket()
+    connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+    host, port = server.url.removeprefix("http://").split(":")
+    connection.connect((host, int(port)))
+    connection.sendall(post(body, f"Content-Length: {len(body)}"))
+    server.eventually(lambda: server.metric("headrace_requests_aborted_total") == 1, timeout_s=20)
+    assert server.metric("vllm:kv_cache_usage_perc") == 0
+    connection.close()
+
+
+def test_connections_are_bounded_in_all_and_an_address(start) -> None:
+    server = start(limits=HttpLimits(max_connections=8, max_connections_per_address=4))
+    held = [server.connect() for _ in range(4)]
+    server.eventually(lambda: status_of(server.raw(get())) == 503)
+    for connection in held:
+        connection.close()
+    server.eventually(lambda: status_of(server.raw(get())) == 200)
+
+
+def test_slow_strangers_do_not_slow_a_good_client(start) -> None:
+    server = start(limits=HttpLimits(header_timeout_s=2))
+    strangers = [server.connect() for _ in range(200)]
+    for stranger in strangers:
+        stranger.sendall(b"GET /livez HTTP/1.1\r\nX-Slow")
+    began = time.monotonic()
+    body = {"model": "alphabet", "prompt": "a", "max_tokens": 5}
+    with ThreadPoolExecutor(4) as pool:
+        answers = list(pool.map(lambda _: server.post("/v1/completions", body), range(8)))
+    assert {answer.status_code for answer in answers} == {200}
+    assert time.monotonic() - began < 2
+    for stranger in strangers:
+        stranger.close()
+
+
+def test_probes_answer_while_bodies_are_parsed(server) -> None:
+    hostile = b'{"model":"alphabet","prompt":["' + b'","'.join([b"a"] * 20_000) + b'"]}'
+    request = post(hostile, f"Content-Length: {len(hostile)}", "Connection: close")
+    with ThreadPoolExecutor(4) as pool:
+        busy = [pool.submit(server.raw, request) for _ in range(24)]
+        slowest_s = 0.0
+        while not all(each.done() for each in busy):
+            began = time.monotonic()
+            assert status_of(server.raw(get())) == 200
+            slowest_s = max(slowest_s, time.monotonic() - began)
+    assert {status_of(each.result()) for each in busy} == {400}
+    assert slowest_s < 0.25

@@ -1,0 +1,89 @@
+"""A full queue and a missed deadline are 429 with a time to come back; both are counted by reason."""
+
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
+import openai
+import pytest
+
+BODY = {"model": "alphabet", "prompt": "a", "max_tokens": 20, "ignore_eos": True}
+
+
+def in_background(call) -> threading.Thread:
+    thread = threading.Thread(target=call, daemon=True)
+    thread.start()
+    return thread
+
+
+@pytest.mark.parametrize("stream", [False, True], ids=["whole", "streaming"])
+def test_a_full_queue_refuses_before_any_header(start, stream) -> None:
+    server = start(max_num_seqs=1, max_num_queued_reqs=1)
+    server.model.may_step.clear()
+    others = [in_background(lambda: server.post("/v1/completions", BODY)) for _ in range(2)]
+    server.eventually(lambda: server.process.service.serving().engine.num_unanswered == 2)
+    answers = ThreadPoolExecutor(1).submit(server.post, "/v1/completions", BODY | {"stream": stream})
+    server.eventually(lambda: server.process.service.serving().engine.num_unanswered == 3)
+    server.model.may_step.set()
+    refused = answers.result()
+    assert refused.status_code == 429
+    assert 1 <= int(refused.headers["retry-after"]) <= 75
+    assert refused.headers["x-headrace-reason"] == "queue_full_requests"
+    error = refused.json()["error"]
+    assert (error["type"], error["code"]) == ("rate_limit_error", "queue_full_requests")
+    for other in others:
+        other.join()
+    assert server.metric("headrace_request_rejections_total", reason="queue_full_requests") == 1
+    assert server.metric("headrace_requests_received_total") == 3
+
+
+def test_a_queue_is_bounded_in_tokens_too(start) -> None:
+    server = start(max_num_seqs=1, max_num_queued_tokens=10)
+    server.model.may_step.clear()
+    in_background(lambda: server.post("/v1/completions", BODY))
+    server.eventually(lambda: server.process.service.serving().engine.num_unanswered == 1)
+    answer = ThreadPoolExecutor(1).submit(server.post, "/v1/completions", BODY | {"prompt": "a" * 11})
+    server.eventually(lambda: server.process.service.serving().engine.num_unanswered == 2)
+    server.model.may_step.set()
+    assert answer.result().headers["x-headrace-reason"] == "queue_full_tokens"
+
+
+def test_a_request_that_is_not_scheduled_in_time_expires(start) -> None:
+    server = start(max_num_seqs=1, queue_deadline_s=0.05, step_s=0.01)
+    first = in_background(lambda: server.post("/v1/completions", BODY))
+    server.eventually(lambda: len(server.model.plans) >= 1)
+    late = server.post("/v1/completions", BODY)
+    first.join()
+    assert late.status_code == 429
+    assert late.headers["x-headrace-reason"] == "queue_deadline"
+    assert int(late.headers["retry-after"]) >= 1
+    assert server.metric("headrace_request_rejections_total", reason="queue_deadline") == 1
+    assert server.metric("headrace_requests_finished_total", outcome="good") == 1
+
+
+def test_the_official_client_comes_back_when_it_is_told_to(start) -> None:
+    server = start(max_num_seqs=1, max_num_queued_reqs=0, step_s=0.01)
+    first = in_background(lambda: server.post("/v1/completions", BODY | {"max_tokens": 30}))
+    server.eventually(lambda: len(server.model.plans) >= 1)
+    client = openai.OpenAI(base_url=server.url + "/v1", api_key="none", max_retries=2)
+    answer = client.completions.create(model="alphabet", prompt="a", max_tokens=2)
+    first.join()
+    assert answer.choices[0].text == "bc"
+    assert server.metric("headrace_request_rejections_total", reason="queue_full_requests") >= 1
+
+
+def test_one_prompt_of_a_batch_refused_ends_the_others(start) -> None:
+    server = start(max_num_seqs=2, max_num_queued_reqs=0)
+    server.model.may_step.clear()
+    in_background(lambda: server.post("/v1/completions", BODY))
+    server.eventually(lambda: server.process.service.serving().engine.num_unanswered == 1)
+    batch = ThreadPoolExecutor(1).submit(server.post, "/v1/completions", BODY | {"prompt": ["a", "b"]})
+    server.eventually(lambda: server.process.service.serving().engine.num_unanswered == 3)
+    server.model.may_step.set()
+    assert batch.result().status_code == 429
+    server.eventually(lambda: server.metric("headrace_in_flight") == 0)
+    received = server.metric("headrace_requests_received_total")
+    ended = sum(
+        server.metric(f"headrace_{name}_total")
+        for name in ("requests_finished", "request_rejections", "requests_aborted")
+    )
+    assert received == ended == 3
