@@ -37,6 +37,8 @@ async def watch(
             registry=build_registry(store=store, kinds=kinds, login=login),
             settings=settings,
             standalone=True,
+            # Otherwise kopf asks for the user's name, and the image has none: pods run as a bare uid.
+            identity="headrace",
             clusterwide=not namespaces,
             namespaces=list(namespaces),
             stop_flag=stop,
