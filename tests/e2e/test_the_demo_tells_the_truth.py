@@ -27,7 +27,6 @@ def test_the_official_client_streams_an_answer_through_the_service_address(facts
 def test_the_limits_moved_under_load_and_the_status_says_why(facts):
     changes = facts.burst.limit_changes
     assert changes
-    assert facts.burst.limits_after != facts.burst.limits_before
     for change in changes:
         assert change.reason not in {None, "WithinTarget"}
         assert any(character.isdigit() for character in change.message), "a reason without its numbers"

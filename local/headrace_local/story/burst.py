@@ -1,22 +1,24 @@
-"""Chapter: more load than one replica can carry. The operator moves limits, adds a replica, says why."""
+"""Chapter: more and more users, until the operator has to act: it moves limits, adds a replica, says why."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from headrace_bench.duration import written
-from headrace_bench.load import Bounds
 from headrace_bench.record import Record
-from headrace_bench.session import Settings
 from headrace_bench.summary import distribution
 from headrace_bench.workload import Lengths
 from headrace_local.story.service import Decision, ServiceView
-from headrace_local.story.stage import Stage
+from headrace_local.story.stage import POLL_INTERVAL_S, Stage
 from headrace_local.story.timeline import Timeline
-from headrace_local.story.traffic import Traffic
+from headrace_local.story.traffic import Crowd
 
-USERS = 12
+GROUP = 8
+MOST_USERS = 96
+JOIN_INTERVAL_S = 8.0
+PATIENCE_S = 25.0
+"""How long the users stay as many after a change, before more come to force the next one."""
 LENGTHS = Lengths(input_tokens=48, output_tokens=40, spread_ratio=0.5)
-TIMEOUT_S = 150.0
+TIMEOUT_S = 180.0
 RELIEF_S = 10.0
 """How long the load goes on once the second replica serves."""
 LIMIT_ACTIONS = frozenset({"RaiseSeqLimit", "LowerSeqLimit", "RaiseTokenBudget", "LowerTokenBudget"})
@@ -27,51 +29,54 @@ class Burst:
     """What the operator did under load, with its reasons, and every request that was sent."""
 
     records: Sequence[Record]
-    limits_before: tuple[int | None, int | None]
-    limits_after: tuple[int | None, int | None]
+    users: int
     limit_changes: tuple[Decision, ...]
     scale_ups: tuple[Decision, ...]
     ready_replicas: int | None
 
 
 def burst(stage: Stage, base_url: str, before: ServiceView) -> Burst:
-    """Loads the service until its limits have moved and two replicas serve, and a little longer."""
-    stage.narrator.chapter(f"A burst: {USERS} users who ask again as soon as they are answered")
-    stage.narrator.command(
-        f"headrace bench --base-url {base_url} --concurrency {USERS} --input-tokens {LENGTHS.input_tokens} "
-        f"--output-tokens {LENGTHS.output_tokens} --spread {LENGTHS.spread_ratio}"
-    )
-    traffic = Traffic(Settings(base_url, LENGTHS, Bounds(duration_s=TIMEOUT_S * 2), concurrency=USERS))
+    """Loads the service until a limit has moved and two replicas serve, and a little longer."""
+    stage.narrator.chapter(f"A burst: {GROUP} users more every few seconds, until the operator has to act")
+    crowd = Crowd(base_url, LENGTHS)
     try:
-        timeline = Timeline(stage, traffic, before)
-        relieved_at_s = _until_relieved(stage, timeline, traffic)
+        timeline = Timeline(stage, crowd, before)
+        relieved_at_s = _until_relieved(stage, timeline, crowd)
         until_s = stage.clock() + RELIEF_S
         while stage.clock() < until_s:
             timeline.look()
-            stage.pause(0.25)
+            stage.pause(POLL_INTERVAL_S)
     finally:
-        records = traffic.stop()
+        records = crowd.leave()
     _tell_relief(stage, records, relieved_at_s)
     return Burst(
         records=records,
-        limits_before=before.limits,
-        limits_after=timeline.view.limits,
+        users=crowd.users,
         limit_changes=tuple(change for change in timeline.applied if change.action in LIMIT_ACTIONS),
         scale_ups=tuple(change for change in timeline.applied if change.action == "ScaleUp"),
         ready_replicas=timeline.view.ready_replicas,
     )
 
 
-def _until_relieved(stage: Stage, timeline: Timeline, traffic: Traffic) -> float:
-    """Waits for the limit change and the second replica; the load's own time at that moment."""
+def _until_relieved(stage: Stage, timeline: Timeline, crowd: Crowd) -> float:
+    """Users join until both has happened; the records' own time at that moment."""
+    next_join_s = stage.clock()
 
     def relieved() -> float | None:
-        view = timeline.look()
+        nonlocal next_join_s
+        view, changes = timeline.look(), len(timeline.applied)
         moved = any(change.action in LIMIT_ACTIONS for change in timeline.applied)
-        return traffic.now_s if moved and (view.ready_replicas or 0) >= 2 else None
+        grown = any(change.action == "ScaleUp" for change in timeline.applied)
+        if moved and grown and (view.ready_replicas or 0) >= 2:
+            return crowd.now_s
+        if stage.clock() >= next_join_s and not (moved and grown) and crowd.users < MOST_USERS:
+            crowd.join(GROUP)
+            stage.narrator.tell(f"{crowd.users} users ask now")
+            next_join_s = stage.clock() + (PATIENCE_S if changes else JOIN_INTERVAL_S)
+        return None
 
     return stage.until(
-        "the operator to change a limit and to have two replicas ready",
+        "the operator to move a limit and to have two replicas ready",
         relieved,
         timeout_s=TIMEOUT_S,
         look=stage.look("get", f"infs/{stage.name}", "-o", "jsonpath='{.status.decision}'"),

@@ -4,15 +4,13 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from headrace_bench.load import Bounds
 from headrace_bench.record import Outcome, Record
-from headrace_bench.session import Settings
 from headrace_bench.workload import Lengths
 from headrace_local.story.failure import StoryFailed
 from headrace_local.story.service import Decision
 from headrace_local.story.stage import Stage
 from headrace_local.story.timeline import Timeline
-from headrace_local.story.traffic import Traffic
+from headrace_local.story.traffic import Crowd
 
 LENGTHS = Lengths(input_tokens=24, output_tokens=24)
 TIMEOUT_S = 150.0
@@ -33,9 +31,10 @@ def calm(stage: Stage, base_url: str) -> Calmed:
     before = stage.view()
     if before is None:
         raise StoryFailed(f"infs/{stage.name} to be there", "none", stage.look("get", "infs"))
-    traffic = Traffic(Settings(base_url, LENGTHS, Bounds(duration_s=TIMEOUT_S * 2), concurrency=1))
+    crowd = Crowd(base_url, LENGTHS)
     try:
-        timeline = Timeline(stage, traffic, before)
+        crowd.join(1)
+        timeline = Timeline(stage, crowd, before)
 
         def shrunk() -> int | None:
             view = timeline.look()
@@ -50,7 +49,7 @@ def calm(stage: Stage, base_url: str) -> Calmed:
             seen=lambda: f"{timeline.view.replicas} replicas; last decision {timeline.view.decision}",
         )
     finally:
-        records = traffic.stop()
+        records = crowd.leave()
     return Calmed(records, tuple(c for c in timeline.applied if c.action == "ScaleDown"), replicas)
 
 

@@ -13,6 +13,7 @@ from headrace_local import lifecycle
 from headrace_local.cluster import Cluster
 from headrace_local.operator_image import build_operator_image
 from headrace_local.progress import Phases, duration
+from headrace_local.state import DEFAULT_NAME
 from headrace_local.story.api import Api
 from headrace_local.story.failure import StoryFailed
 from headrace_local.story.narrator import Narrator
@@ -82,7 +83,7 @@ class Told(Phases):
         self._narrator.tell(f"{title}: {duration(time.monotonic() - began_s)}")
 
 
-def open_local(narrator: Narrator, *, name: str = lifecycle.DEFAULT_NAME) -> LocalVenue:
+def open_local(narrator: Narrator, *, name: str = DEFAULT_NAME) -> LocalVenue:
     """Chapter: a cluster stands. Raises `Missing` or `ClusterError` where this machine cannot."""
     narrator.chapter("A Kubernetes on this machine")
     cluster = lifecycle.up(name, phases=Told(narrator))

@@ -5,7 +5,7 @@ from headrace_bench.record import Outcome
 from headrace_bench.summary import distribution
 from headrace_local.story.service import Decision, ServiceView
 from headrace_local.story.stage import Stage
-from headrace_local.story.traffic import Traffic
+from headrace_local.story.traffic import Crowd
 
 ROW_INTERVAL_S = 2.0
 RECENT_S = 6.0
@@ -26,9 +26,9 @@ WIDTHS = (9, 7, 8, 6, 9, 9, 11, 5)
 class Timeline:
     """Follows one load and one service. `applied` are the operator's changes since it began, oldest first."""
 
-    def __init__(self, stage: Stage, traffic: Traffic, view: ServiceView) -> None:
+    def __init__(self, stage: Stage, crowd: Crowd, view: ServiceView) -> None:
         self._stage = stage
-        self._traffic = traffic
+        self._crowd = crowd
         self._known = {change.id for change in view.history}
         self._slo_met = view.condition("SLOMet")
         self._next_row_s = 0.0
@@ -57,12 +57,12 @@ class Timeline:
         self._slo_met = met
 
     def _row(self) -> tuple[str, ...]:
-        records = self._traffic.records
-        since_s = self._traffic.now_s - RECENT_S
+        records = self._crowd.records
+        since_s = self._crowd.now_s - RECENT_S
         ttft = distribution([record.ttft_s for record in records if record.ended_s >= since_s])
         decision = self.view.decision
         return (
-            str(self._traffic.in_flight),
+            str(self._crowd.in_flight),
             self._waiting(),
             str(sum(record.outcome is Outcome.OK for record in records)),
             str(sum(record.outcome is Outcome.BROKEN for record in records)),
