@@ -3,7 +3,8 @@
 import pytest
 
 from headrace_engine.core.plan import Hold, Preempted, Tokens
-from headrace_engine.core.preemption import MAX_PREEMPTIONS
+from headrace_engine.core.preemption import MAX_PREEMPTIONS, victim
+from headrace_engine.core.request import Request
 
 
 def run_short_of_blocks(make_loop):
@@ -60,11 +61,12 @@ def test_nothing_is_admitted_in_a_step_that_preempted(make_loop):
 
 
 def test_an_admission_leaves_a_block_for_every_sequence_that_can_still_grow(make_loop):
-    loop = make_loop(num_blocks=4, block_size=4)
-    loop.submit("growing", 8, max_tokens=4)
+    loop = make_loop(num_blocks=5, block_size=4)
+    loop.submit("growing", 8, max_tokens=8)
     loop.step()
     loop.submit("newcomer", 8, max_tokens=1)
     assert loop.step() == {"growing": 1}
+    assert loop.snapshot.free_blocks == 2
     loop.drain()
     assert loop.snapshot.preemptions_total == 0
 
@@ -94,6 +96,13 @@ def test_nobody_is_preempted_more_often_than_the_bound(make_loop):
     loop.drain()
     counts = [request.preemptions for request in loop.requests.values()]
     assert max(counts) == MAX_PREEMPTIONS
+
+
+def test_a_request_preempted_that_often_is_never_chosen_again():
+    pinned = Request("pinned", (1,), 1, 0.0, preemptions=MAX_PREEMPTIONS, computed_tokens=1)
+    young = Request("young", (1,), 1, 0.0, computed_tokens=5)
+    younger = Request("younger", (1,), 1, 0.0, computed_tokens=5)
+    assert victim([pinned, young, younger]) is younger
 
 
 def test_a_resumed_request_counts_its_tokens_after_its_blocks_are_known(make_loop):
