@@ -8,12 +8,12 @@ a request forward.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import NamedTuple
 
 from headrace_engine.core.request import FinishReason, Sampling
 
 
-@dataclass(frozen=True, slots=True)
-class Row:
+class Row(NamedTuple):
     """The tokens of one request that one step computes.
 
     `token_ids` stand at positions `start`, `start + 1`, ... Their KV goes into `block_table` (position p into
@@ -86,8 +86,7 @@ class Preempted:
     lost_tokens: int
 
 
-@dataclass(frozen=True, slots=True)
-class Tokens:
+class Tokens(NamedTuple):
     """New output of a request. A stop id is no output: it stands in `Finished.stop_token_id` alone."""
 
     request_id: str

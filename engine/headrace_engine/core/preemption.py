@@ -19,8 +19,7 @@ def is_pinned(request: Request) -> bool:
 
 
 def victim(running: Iterable[Request]) -> Request:
-    """The one to preempt among `running`, given in order of admission: least work lost, the last admitted of
-    equals.
+    """Which of `running` to preempt: the one that loses the least work, the last of equals.
 
     At least one of them must not be pinned; the one that asks for a block never is.
     """

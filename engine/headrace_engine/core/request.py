@@ -98,11 +98,6 @@ class Request:
         """Tokens known but not yet computed: 1 for a decode, more for a prefill or a resumption."""
         return self.total_tokens - self.computed_tokens
 
-    @property
-    def is_decode(self) -> bool:
-        """Whether the one token left to compute is the newest output."""
-        return self.pending_tokens == 1 and bool(self.output_token_ids)
-
     def tokens(self, start: int, stop: int) -> list[int]:
         """The token ids of positions [start, stop)."""
         prompt_length = len(self.prompt_token_ids)

@@ -27,13 +27,13 @@ from headrace_engine.core.plan import (
     Plan,
     Preempted,
     Rejection,
-    Row,
     Scheduled,
     Tokens,
 )
 from headrace_engine.core.policy import FirstComeFirstServed, Policy
 from headrace_engine.core.preemption import is_pinned, victim
 from headrace_engine.core.request import FinishReason, Request, Status
+from headrace_engine.core.running import Running
 from headrace_engine.core.snapshot import Snapshot
 from headrace_engine.core.step import Step
 
@@ -56,8 +56,7 @@ class Scheduler:
             capacity.num_blocks, capacity.block_size, enable_prefix_caching=enable_prefix_caching
         )
         self._waiting = policy or FirstComeFirstServed()
-        self._running: dict[str, Request] = {}
-        """In order of admission."""
+        self._running = Running()
         self._requests: dict[str, Request] = {}
         """Every request that was accepted and has not ended."""
         self._admission = Admission()
@@ -132,17 +131,12 @@ class Scheduler:
         limits = self._limits
         self._step_id += 1
         step = Step(self._step_id, limits.max_num_batched_tokens, limits.long_prefill_token_threshold)
-        decodes: list[Request] = []
-        prefills: list[Request] = []
-        for request in self._running.values():
-            (decodes if request.is_decode else prefills).append(request)
-        decodes = step.share_of(decodes)
+        decodes = step.share_of(list(self._running.decodes.values()))
         preempted = self._make_room(decodes, now_s)
         if preempted:
             decodes = [request for request in decodes if request.status is Status.RUNNING]
-            prefills = [request for request in prefills if request.status is Status.RUNNING]
         step.decode(decodes)
-        for request in prefills:
+        for request in self._running.prefills.values():
             step.prefill(request)
         hold = Hold.PREEMPTION if preempted else self._admit(step, now_s)
         self._admission.step(now_s)
@@ -157,10 +151,14 @@ class Scheduler:
         a request and, if it ended, its `Finished`. Nothing is told of a request after its `Finished`.
         """
         events = self._close_plan(plan)
+        sampled = outcome.sampled
         for row in plan.rows:
             request = self._requests.get(row.request_id)
-            if request is not None:
-                self._apply(request, row, outcome.sampled.get(row.request_id, ()), now_s, events)
+            if request is None:
+                continue
+            self._kv.advance(request, len(row.token_ids))
+            if row.sampled_rows:
+                self._accept(request, sampled.get(row.request_id, ()), now_s, events)
         return events
 
     def fail(self, plan: Plan, message: str) -> list[Event]:
@@ -217,14 +215,14 @@ class Scheduler:
             if request.computed_tokens < len(request.block_table) * block_size:
                 continue
             while request.status is Status.RUNNING and not self._kv.grow(request):
-                loser = victim(self._running.values())
+                loser = victim(self._running)
                 self._preempt(loser, now_s)
                 preempted.append(loser.request_id)
         return preempted
 
     def _preempt(self, request: Request, now_s: float) -> None:
         self._notices.append(Preempted(request.request_id, request.computed_tokens))
-        del self._running[request.request_id]
+        self._running.remove(request)
         self._kv.release(request)
         request.status = Status.PREEMPTED
         request.preemptions += 1
@@ -241,7 +239,7 @@ class Scheduler:
             if not self._kv.admit(request, whole_length=is_pinned(request)):
                 return Hold.BLOCKS
             self._waiting.remove(request)
-            self._running[request.request_id] = request
+            self._running.admit(request)
             if request.first_scheduled_s is None:
                 self._first_scheduled(request, now_s)
             request.status = Status.RUNNING
@@ -266,12 +264,7 @@ class Scheduler:
         notices, self._notices = self._notices, []
         return [notice for notice in notices if notice.request_id in self._requests]
 
-    def _apply(
-        self, request: Request, row: Row, token_ids: Sequence[int], now_s: float, events: list[Event]
-    ) -> None:
-        self._kv.advance(request, len(row.token_ids))
-        if not row.sampled_rows:
-            return
+    def _accept(self, request: Request, token_ids: Sequence[int], now_s: float, events: list[Event]) -> None:
         if not token_ids:
             events.append(self._finish(request, FinishReason.ERROR, "the runner sampled no token"))
             return
@@ -279,12 +272,14 @@ class Scheduler:
             request.first_token_s = now_s
         kept, reason = accept(request, token_ids)
         request.output_token_ids += kept
-        stopped = reason is FinishReason.STOP
-        told = kept[:-1] if stopped else kept
+        stop_token_id = kept[-1] if reason is FinishReason.STOP else None
+        told = kept if stop_token_id is None else kept[:-1]
         if told:
             events.append(Tokens(request.request_id, told))
         if reason is not None:
-            events.append(self._finish(request, reason, stop_token_id=kept[-1] if stopped else None))
+            events.append(self._finish(request, reason, stop_token_id=stop_token_id))
+        elif request.request_id in self._running.prefills:
+            self._running.prefilled(request)
 
     def _finish(
         self,
@@ -297,7 +292,7 @@ class Scheduler:
         """The one way out, whatever the reason and wherever the request stands."""
         del self._requests[request.request_id]
         if request.status is Status.RUNNING:
-            del self._running[request.request_id]
+            self._running.remove(request)
         else:
             self._waiting.remove(request)
             self._admission.leave(request, scheduled=False)
