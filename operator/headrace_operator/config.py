@@ -31,6 +31,7 @@ class OperatorConfig(BaseModel):
     workers: Annotated[int, Field(ge=1, le=64)] = 8
     lease_namespace: str = "headrace-system"
     lease_name: str = "headrace-operator"
+    lease_duration_s: Annotated[float, Field(ge=3, le=120)] = 15.0
     pod_name: str = "headrace-operator"
     http_host: str = "0.0.0.0"  # noqa: S104 - probes and scrapes come to the pod's address
     http_port: Annotated[int, Field(ge=0, le=65535)] = 8080

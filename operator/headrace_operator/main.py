@@ -19,7 +19,7 @@ from headrace_operator.decide.settings import Settings
 from headrace_operator.ingest.watch import watch
 from headrace_operator.kube.auth import Credentials, credentials_of, load_configuration
 from headrace_operator.kube.client import KubeClient
-from headrace_operator.kube.elector import Elector, Leadership
+from headrace_operator.kube.elector import Elector, Leadership, LeaseTiming
 from headrace_operator.kube.events import EventRecorder
 from headrace_operator.kube.kinds import WATCHED
 from headrace_operator.kube.relist import Relister
@@ -89,6 +89,7 @@ class Operator:
             name=config.lease_name,
             me=self._me,
             clock=clock,
+            timing=LeaseTiming.of(config.lease_duration_s),
         )
         self._health = Health(self._store, self._queue, metrics, clock, self._leadership.valid)
         self._app = build_app(health=self._health, registry=registry)

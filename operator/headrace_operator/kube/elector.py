@@ -8,9 +8,9 @@ deadline.
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, Self
 
 from headrace_operator.decide.lease import LeaseAction, LeaseRecord, LeaseView, decide_lease
 from headrace_operator.kube.client import KubeClient
@@ -28,6 +28,12 @@ class LeaseTiming:
     renew_deadline_s: float = 10.0
     retry_s: float = 2.0
     margin_s: float = 2.0
+
+    @classmethod
+    def of(cls, duration_s: float) -> Self:
+        """The same proportions at another duration, which the Lease holds in whole seconds."""
+        scale = round(duration_s) / cls().duration_s
+        return cls(*(scale * value for value in astuple(cls())))
 
 
 class Leadership:

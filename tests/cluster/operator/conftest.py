@@ -74,6 +74,11 @@ class OperatorProcess:
         self.process.send_signal(signal.SIGTERM)
         return self.process.wait(20)
 
+    def end(self) -> None:
+        if self.process.poll() is None:
+            self.kill()
+        print(f"--- {self.log.name}\n{self.log.read_text()}")
+
     def wait_ready(self) -> None:
         deadline_s = time.monotonic() + START_TIMEOUT_S
         while time.monotonic() < deadline_s:
@@ -185,24 +190,19 @@ def admin_key(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return file
 
 
-@pytest.fixture
-def start_operator(
-    installed: Cluster, namespace: Namespace, admin_key: Path, tmp_path: Path
-) -> Iterator[Callable[..., OperatorProcess]]:
-    """Starts an operator that watches the test's namespace, with a lease of the test's own."""
-    started: list[OperatorProcess] = []
+@pytest.fixture(scope="session")
+def launch(installed: Cluster, admin_key: Path) -> Callable[..., OperatorProcess]:
+    """Starts an operator process; whoever starts it ends it."""
 
-    def start(*, ready: bool = True, **variables: str) -> OperatorProcess:
+    def start(log: Path, **variables: str) -> OperatorProcess:
         with socket.socket() as probe:
             probe.bind(("127.0.0.1", 0))
             port = probe.getsockname()[1]
         settings = {
             "ENGINE_IMAGE": "headrace.local/engine:dev",
-            "WATCH_NAMESPACES": namespace.name,
             "ADMIN_KEY_FILE": str(admin_key),
             "LEASE_NAMESPACE": SYSTEM_NAMESPACE,
-            "LEASE_NAME": f"lease-{namespace.name}",
-            "POD_NAME": f"operator-{len(started)}",
+            "LEASE_DURATION_S": "5",
             "HTTP_HOST": "127.0.0.1",
             "HTTP_PORT": str(port),
             "RECONCILE_INTERVAL_S": "1",
@@ -211,11 +211,28 @@ def start_operator(
             **variables,
         }
         environment = os.environ | {f"HEADRACE_OPERATOR_{name}": value for name, value in settings.items()}
-        log = tmp_path / f"operator-{len(started)}.log"
+        command = [str(Path(sys.executable).with_name("headrace")), "operator", "run"]
         with log.open("wb") as output:
-            command = [str(Path(sys.executable).with_name("headrace")), "operator", "run"]
             process = subprocess.Popen(command, env=environment, stderr=output, stdout=output)
-        operator = OperatorProcess(process, port, log)
+        return OperatorProcess(process, port, log)
+
+    return start
+
+
+@pytest.fixture
+def start_operator(
+    launch: Callable[..., OperatorProcess], namespace: Namespace, tmp_path: Path
+) -> Iterator[Callable[..., OperatorProcess]]:
+    """Starts an operator that watches the test's namespace, with a lease of the test's own."""
+    started: list[OperatorProcess] = []
+
+    def start(*, ready: bool = True, **variables: str) -> OperatorProcess:
+        own = {
+            "WATCH_NAMESPACES": namespace.name,
+            "LEASE_NAME": f"lease-{namespace.name}",
+            "POD_NAME": f"operator-{len(started)}",
+        }
+        operator = launch(tmp_path / f"operator-{len(started)}.log", **own, **variables)
         started.append(operator)
         if ready:
             operator.wait_ready()
@@ -223,11 +240,15 @@ def start_operator(
 
     yield start
     for operator in started:
-        if operator.process.poll() is None:
-            operator.kill()
-        print(f"--- {operator.log.name}\n{operator.log.read_text()}")
+        operator.end()
 
 
-@pytest.fixture
-def operator(start_operator: Callable[..., OperatorProcess]) -> OperatorProcess:
-    return start_operator()
+@pytest.fixture(scope="module")
+def operator(
+    launch: Callable[..., OperatorProcess], tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[OperatorProcess]:
+    """One operator for a module's tests, over the whole cluster."""
+    operator = launch(tmp_path_factory.mktemp("operator") / "operator.log")
+    operator.wait_ready()
+    yield operator
+    operator.end()

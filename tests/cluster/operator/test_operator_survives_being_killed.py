@@ -72,7 +72,6 @@ def test_a_killed_leader_is_followed_once_its_lease_has_ended(namespace, start_o
     eventually(lambda: one.leads)
     one.kill()
     namespace.apply(service())
-    time.sleep(5)
     assert not two.leads, "nobody can know yet that the leader is gone"
     assert namespace.get("deployment", "chat-engine") is None
     eventually(lambda: two.leads, within_s=25)

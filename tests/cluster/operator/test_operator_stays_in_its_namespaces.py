@@ -1,0 +1,25 @@
+"""An operator that is told which namespaces to watch."""
+
+import time
+
+import pytest
+
+pytestmark = pytest.mark.cluster
+
+
+def test_a_namespace_that_is_not_watched_is_neither_read_nor_written(
+    installed, namespace, start_operator, service, eventually
+):
+    """Security row 82."""
+    start_operator()
+    elsewhere = type(namespace)(installed, f"{namespace.name}-else")
+    installed.kubectl("create", "namespace", elsewhere.name)
+    try:
+        elsewhere.apply(service())
+        namespace.apply(service())
+        eventually(lambda: namespace.get("deployment", "chat-engine"))
+        time.sleep(1)
+        assert elsewhere.get("deployment", "chat-engine") is None
+        assert "status" not in elsewhere.get("infs", "chat")
+    finally:
+        installed.kubectl("delete", "namespace", elsewhere.name, "--wait=false")
