@@ -1,5 +1,6 @@
 """Services, windows and pods for tests of the operator's decisions: plain values with telling defaults."""
 
+import bisect
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -46,8 +47,10 @@ TUNED_CHAT: Mapping[str, Any] = {
 }
 
 
-def resource(spec: Mapping[str, Any] | None = None, *, name: str = "chat", generation: int = 1) -> dict[str, Any]:
-    """The object as the API server keeps it: a small CPU service, tuned and scaled, with `spec` laid over it."""
+def resource(
+    spec: Mapping[str, Any] | None = None, *, name: str = "chat", generation: int = 1
+) -> dict[str, Any]:
+    """The object as the API server keeps it: a small CPU service in Auto, with `spec` laid over it."""
     metadata = {"name": name, "namespace": "default", "uid": f"uid-of-{name}", "generation": generation}
     return {"metadata": metadata, "spec": merged(TUNED_CHAT, spec or {})}
 
@@ -59,8 +62,8 @@ def service(spec: Mapping[str, Any] | None = None, **metadata: Any) -> ServiceSp
 
 
 def histogram(values: Iterable[float], edges: tuple[float, ...] = LATENCY_EDGES) -> Histogram:
-    known = list(values)
-    counts = tuple(sum(value <= edge for value in known) for edge in edges)
+    known = sorted(values)
+    counts = tuple(bisect.bisect_right(known, edge) for edge in edges)
     return Histogram(edges, counts, len(known), sum(known))
 
 
@@ -75,10 +78,14 @@ def window(
     requests: int = 100,
     **fields: Any,
 ) -> Window:
-    """A calm interval: everything within target, limits half used. Latencies are those of all its requests."""
+    """A calm interval: everything within target, limits half used. All requests have the same latencies."""
 
     def all_of(value: float | None, edges: tuple[float, ...] = LATENCY_EDGES) -> Histogram | None:
-        return None if value is None else histogram([value] * requests, tuple(sorted({*edges, 0.999 * value, value})))
+        return (
+            None
+            if value is None
+            else histogram([value] * requests, tuple(sorted({*edges, 0.999 * value, value})))
+        )
 
     known: dict[str, Any] = {
         "start_s": now_s - span_s,

@@ -1,7 +1,7 @@
 """A small world for closed-loop tests: a cluster that carries plans out and engines that serve a load.
 
-Engines decode in steps of `base_s + per_seq_s * running` seconds; requests wait in their pod's queue for one of
-`max_num_seqs` places. Time moves in ticks, arrivals are evenly spaced, nothing is random.
+Engines decode in steps of `base_s + per_seq_s * running` seconds; requests wait in their pod's queue for one
+of `max_num_seqs` places. Time moves in ticks, arrivals are evenly spaced, nothing is random.
 """
 
 import bisect
@@ -10,13 +10,14 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
+from operator_builders import LATENCY_EDGES, NOW_S, SETTINGS, SHARE_EDGES, histogram
+
 from headrace_operator.api.spec import Limits, ServiceSpec
 from headrace_operator.api.status_reading import read
 from headrace_operator.decide.controller import decide, recent_start_s
 from headrace_operator.decide.histogram import Histogram
 from headrace_operator.decide.observation import Observation, PodObservation, Scrape, Window
 from headrace_operator.decide.plan import Plan
-from operator_builders import LATENCY_EDGES, NOW_S, SETTINGS, SHARE_EDGES, histogram
 
 TICK_S = 0.5
 

@@ -4,13 +4,15 @@ import string
 from typing import Any
 
 from hypothesis import strategies as st
+from operator_builders import NOW_S, deployment, histogram, observation, resource
 
 from headrace_operator.api.parsing import parse
 from headrace_operator.api.spec import Limits, ServiceSpec
 from headrace_operator.decide.observation import Observation, PodObservation, Scrape, Window
-from operator_builders import NOW_S, deployment, histogram, observation, resource
 
-texts = st.text(max_size=12) | st.sampled_from(["$(PATH)", "a\nb", "--flag", "\ud800", "{{x}}", "'; rm -rf /"])
+texts = st.text(max_size=12) | st.sampled_from(
+    ["$(PATH)", "a\nb", "--flag", "\ud800", "{{x}}", "'; rm -rf /"]
+)
 json_values = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | texts,
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(texts, inner, max_size=3),
@@ -30,7 +32,12 @@ def spec_documents(draw: st.DrawFn) -> dict[str, Any]:
     document: dict[str, Any] = {
         "model": {"uri": draw(st.sampled_from(["pvc://models/tiny", "file:///opt/model", "hf://org/name"]))},
         "engine": {"limits": {"maxNumSeqs": seqs, "maxNumBatchedTokens": tokens}},
-        "slo": {"ttft": "1s", "itl": "200ms", "window": "60s", "attainment": draw(st.sampled_from(["0.9", "0.99"]))},
+        "slo": {
+            "ttft": "1s",
+            "itl": "200ms",
+            "window": "60s",
+            "attainment": draw(st.sampled_from(["0.9", "0.99"])),
+        },
         "scaling": {
             "mode": draw(st.sampled_from(["Auto", "Recommend", "Fixed", "External"])),
             "minReplicas": low,
@@ -54,7 +61,10 @@ def spec_documents(draw: st.DrawFn) -> dict[str, Any]:
         "image": (("engine", "image"), st.just("registry.test/engine@sha256:0")),
         "length": (("engine", "limits", "maxModelLen"), st.integers(1, 4096)),
         "drain": (("engine", "drainTimeout"), durations),
-        "resources": (("engine", "resources"), st.just({"requests": {"cpu": 1}, "limits": {"memory": "1Gi"}})),
+        "resources": (
+            ("engine", "resources"),
+            st.just({"requests": {"cpu": 1}, "limits": {"memory": "1Gi"}}),
+        ),
         "selector": (("engine", "template"), st.just({"nodeSelector": {"zone": "a"}})),
         "deadline": (("slo", "queueDeadline"), durations),
         "replicas": (("replicas",), st.integers(0, 8)),
@@ -137,7 +147,9 @@ def pods(draw: st.DrawFn, number: int) -> PodObservation:
 @st.composite
 def statuses(draw: st.DrawFn) -> dict[str, Any]:
     """What an earlier decision, or a forger, may have left."""
-    times = st.none() | st.sampled_from(["2027-01-15T07:00:00Z", "2027-01-15T07:59:50Z", "2099-01-01T00:00:00Z"])
+    times = st.none() | st.sampled_from(
+        ["2027-01-15T07:00:00Z", "2027-01-15T07:59:50Z", "2099-01-01T00:00:00Z"]
+    )
     settings = st.fixed_dictionaries(
         {
             "replicas": st.integers(0, 9),

@@ -33,7 +33,7 @@ def duration_s(text: str) -> float:
 
 def duration_text(seconds: float) -> str:
     """A duration as people read it: `41ms`, `1.9s`, `90s`, `5m`. Three significant digits at most."""
-    if seconds < 1:
+    if seconds < 0.9995:
         millis = seconds * 1000
         return f"{millis:.0f}ms" if millis >= 10 or millis == int(millis) else f"{millis:.1f}ms"
     if seconds < 10:

@@ -70,9 +70,10 @@ class Load:
 
     @property
     def seqs_bind(self) -> bool:
-        """Pods run as many requests as they may."""
-        running = self.running_per_pod
-        return running is not None and running >= BOUND_SHARE * self.limits.max_num_seqs
+        """Pods run as many requests as they may: nearly always, or at times while others wait."""
+        limit, running, peak = self.limits.max_num_seqs, self.running_per_pod, self.running_peak
+        is_full = running is not None and running >= BOUND_SHARE * limit
+        return is_full or (peak is not None and peak >= limit and bool(self.waiting))
 
     @property
     def budget_binds(self) -> bool:

@@ -117,7 +117,9 @@ def test_a_written_status_is_what_the_schema_describes(case):
     plan = decide(observation, spec, settings=SETTINGS, now_s=NOW_S)
     if plan.status is None:
         return
-    assert StatusPart.model_validate(plan.status).model_dump(by_alias=True, exclude_none=True) == dict(plan.status)
+    assert StatusPart.model_validate(plan.status).model_dump(by_alias=True, exclude_none=True) == dict(
+        plan.status
+    )
 
 
 @given(cases())

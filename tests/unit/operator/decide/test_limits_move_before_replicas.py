@@ -32,7 +32,9 @@ def test_a_queue_behind_a_full_batch_raises_the_sequence_limit_where_itl_has_roo
     move = decision(service(), recent=busy, previous=LIMITS_8_OF_16)
     assert (move.action, move.reason) == (Action.RAISE_SEQ_LIMIT, Reason.SEQ_LIMIT_SATURATED)
     assert move.after.limits == Limits(10, 512)
-    assert move.message.startswith("maxNumSeqs 8 to 10: queue p95 900ms > 500ms budget; itl p95 80ms of 200ms")
+    assert move.message.startswith(
+        "maxNumSeqs 8 to 10: queue p95 900ms > 500ms budget; itl p95 80ms of 200ms"
+    )
 
 
 def test_a_raise_goes_no_further_than_itl_allows():
@@ -40,9 +42,7 @@ def test_a_raise_goes_no_further_than_itl_allows():
     spec = service({"tuning": {"maxChangePercent": 100}})
     move = decision(spec, recent=busy, previous=LIMITS_8_OF_16)
     assert move.action is Action.HOLD
-    raised = decision(
-        spec, recent=replace(busy, itl_s=window(itl_s=0.15).itl_s), previous=LIMITS_8_OF_16
-    )
+    raised = decision(spec, recent=replace(busy, itl_s=window(itl_s=0.15).itl_s), previous=LIMITS_8_OF_16)
     assert raised.after.limits.max_num_seqs == 10
 
 
@@ -151,9 +151,7 @@ SLACK_FOR_A_WHILE = {"desiredReplicas": 2, "pressure": {"slackSince": "2027-01-1
 
 
 def test_slack_that_lasted_removes_one():
-    move = decision(
-        service(), recent=window(**IDLE), pods=(pod(0), pod(1)), previous=SLACK_FOR_A_WHILE
-    )
+    move = decision(service(), recent=window(**IDLE), pods=(pod(0), pod(1)), previous=SLACK_FOR_A_WHILE)
     assert (move.action, move.reason, move.after.replicas) == (
         Action.SCALE_DOWN,
         Reason.HEADROOM_EXCESS,

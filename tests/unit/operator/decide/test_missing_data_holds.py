@@ -68,9 +68,7 @@ def test_a_metric_that_engines_do_not_have_is_named_in_a_condition():
 
 def test_some_pods_that_do_not_report_degrade_the_view_and_the_rest_still_decide():
     spec = service()
-    overloaded = window(
-        queue_s=0.9, itl_s=0.19, running_per_pod=16.0, pods_reporting=1, pods_expected=2
-    )
+    overloaded = window(queue_s=0.9, itl_s=0.19, running_per_pod=16.0, pods_reporting=1, pods_expected=2)
     previous = {"desiredReplicas": 2, "pressure": {"overloadedSince": "2027-01-15T07:59:00Z"}}
     facts = observation(spec, recent=overloaded, pods=TWO_PODS, previous=previous)
     plan = decide(facts, spec, settings=SETTINGS, now_s=NOW_S)

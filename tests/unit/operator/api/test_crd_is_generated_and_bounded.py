@@ -1,0 +1,80 @@
+"""The CRD that is checked in is the one that the models make, and it leaves nothing open."""
+
+from pathlib import Path
+
+import pytest
+import yaml
+
+from headrace_operator.api.crd import custom_resource_definition, manifest_text
+
+MANIFEST = Path(__file__).parents[4] / "crds" / "inferenceservices.headrace.dev.yaml"
+SCHEMA = custom_resource_definition()["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
+
+
+def nodes(schema, path=""):
+    yield path, schema
+    for name, child in schema.get("properties", {}).items():
+        yield from nodes(child, f"{path}.{name}")
+    for keyword in ("items", "additionalProperties"):
+        if keyword in schema:
+            yield from nodes(schema[keyword], f"{path}[]")
+
+
+FIELDS = [(path, node) for path, node in nodes(SCHEMA) if path.startswith((".spec", ".status"))]
+
+
+def test_the_checked_in_crd_is_the_generated_one():
+    assert MANIFEST.read_text() == manifest_text(), (
+        "python -m headrace_operator.api.crd > crds/inferenceservices.headrace.dev.yaml"
+    )
+
+
+def test_it_is_yaml_of_one_document():
+    assert yaml.safe_load(manifest_text()) == custom_resource_definition()
+
+
+@pytest.mark.parametrize(("path", "node"), FIELDS, ids=[path for path, _ in FIELDS])
+def test_every_value_has_a_maximum(path, node):
+    kind = node.get("type")
+    if kind == "string":
+        assert "maxLength" in node or "enum" in node
+    elif kind == "integer":
+        assert {"minimum", "maximum"} <= set(node)
+    elif kind == "array":
+        assert "maxItems" in node
+    elif kind == "object" and "additionalProperties" in node:
+        assert "maxProperties" in node
+    elif kind is None:
+        assert node["x-kubernetes-int-or-string"]
+        assert "maxLength" in node
+
+
+@pytest.mark.parametrize(("path", "node"), FIELDS, ids=[path for path, _ in FIELDS])
+def test_every_field_is_explained(path, node):
+    if not path.endswith("[]"):
+        assert node["description"].endswith((".", "?"))
+
+
+def test_no_field_takes_a_pod_a_container_or_a_reference_elsewhere():
+    names = {path.rpartition(".")[2] for path, _ in FIELDS}
+    forbidden = {
+        "containers",
+        "volumes",
+        "volumeMounts",
+        "command",
+        "args",
+        "env",
+        "namespace",
+        "hostPath",
+        "patch",
+    }
+    assert names & forbidden == set()
+    assert not any(node.get("x-kubernetes-preserve-unknown-fields") for _, node in FIELDS)
+
+
+def test_it_can_be_scaled_and_lives_beside_the_services_of_others():
+    spec = custom_resource_definition()["spec"]
+    assert spec["names"]["shortNames"] == ["infs"]
+    assert spec["versions"][0]["subresources"]["scale"]["specReplicasPath"] == ".spec.replicas"
+    columns = [column["name"] for column in spec["versions"][0]["additionalPrinterColumns"]]
+    assert columns[:3] == ["Ready", "SLO", "Attained"]

@@ -1,0 +1,133 @@
+"""Which edits replace pods, and what the API server adds that is no drift."""
+
+import json
+from copy import deepcopy
+
+import pytest
+from operator_builders import SETTINGS, service
+
+from headrace_operator.api.spec import Limits
+from headrace_operator.render.children import children
+from headrace_operator.render.owned import difference, is_drifted, needs_apply
+
+LIVE_EDITS = {
+    "targets": {"slo": {"ttft": "2s", "itl": "90ms", "attainment": "0.9", "window": "5m"}},
+    "scaling": {"scaling": {"mode": "Fixed", "minReplicas": 3, "maxReplicas": 3}},
+    "tuning": {"tuning": {"mode": "Off", "interval": "1m"}},
+    "pause": {"paused": True},
+    "replicas": {"replicas": 3},
+}
+ROLLING_EDITS = {
+    "model": {"model": {"uri": "pvc://models/other"}},
+    "capacity": {"engine": {"limits": {"maxNumSeqs": 32}}},
+    "image": {"engine": {"image": "registry.test/engine:2"}},
+    "threads": {"engine": {"threads": 2}},
+    "deadline": {"slo": {"queueDeadline": "2s"}},
+    "memory": {"engine": {"resources": {"limits": {"memory": "2Gi"}}}},
+}
+
+
+def rendered(spec, *, limits=None, replicas=1, admin_keys=SETTINGS.admin_keys):
+    made = children(
+        spec,
+        replicas=replicas,
+        limits=limits or Limits(16, 512),
+        image=spec.engine.image or SETTINGS.engine_image,
+        admin_keys=admin_keys,
+    )
+    return {manifest["kind"]: manifest for manifest in made}
+
+
+def template(spec, **changes):
+    return rendered(spec, **changes)["Deployment"]["spec"]["template"]
+
+
+@pytest.mark.parametrize("edit", LIVE_EDITS)
+def test_an_edit_of_what_is_live_keeps_the_pods(edit):
+    assert template(service(LIVE_EDITS[edit])) == template(service())
+
+
+@pytest.mark.parametrize("edit", ROLLING_EDITS)
+def test_an_edit_of_what_an_engine_starts_with_replaces_them(edit):
+    assert template(service(ROLLING_EDITS[edit])) != template(service())
+
+
+def test_active_limits_move_in_the_config_map_alone():
+    before, after = rendered(service()), rendered(service(), limits=Limits(8, 256))
+    assert after["Deployment"] == before["Deployment"]
+    assert json.loads(after["ConfigMap"]["data"]["limits.json"]) == {
+        "max_num_seqs": 8,
+        "max_num_batched_tokens": 256,
+    }
+
+
+def test_other_keys_replace_the_pods_because_engines_read_them_once():
+    assert template(service(), admin_keys='{"keys": [1]}') != template(service())
+
+
+def test_the_command_line_says_what_the_spec_says():
+    spec = service(
+        {"engine": {"threads": 2, "limits": {"maxModelLen": 1024}}, "slo": {"queueDeadline": "2s"}}
+    )
+    [container] = template(spec)["spec"]["containers"]
+    line = " ".join(container["args"])
+    assert line.startswith("serve /models/tiny --served-model-name chat --max-num-seqs 16")
+    for part in ("--max-model-len 1024", "--threads 2", "--queue-deadline-ms 2000", "--shutdown-timeout 60"):
+        assert part in line
+
+
+def test_targets_reach_the_engines_through_the_config_map():
+    made = rendered(service())
+    assert made["ConfigMap"]["data"]["slo-ttft-ms"] == "1000"
+    variables = {item["name"]: item for item in template(service())["spec"]["containers"][0]["env"]}
+    source = variables["HEADRACE_SLO_TTFT_MS"]["valueFrom"]["configMapKeyRef"]
+    assert source == {"name": "chat-engine", "key": "slo-ttft-ms", "optional": True}
+
+
+def test_a_pod_has_as_long_to_go_as_its_drain_takes():
+    spec = template(service({"engine": {"drainTimeout": "5m"}}))["spec"]
+    assert spec["terminationGracePeriodSeconds"] >= 300 + 3
+
+
+def test_what_the_api_server_fills_in_is_no_drift():
+    spec = service({"engine": {"resources": {"requests": {"cpu": "1000m", "memory": "1024Mi"}}}})
+    made = rendered(spec)["Deployment"]
+    live = deepcopy(made)
+    live["metadata"] |= {"resourceVersion": "7", "managedFields": []}
+    live["spec"]["template"]["spec"] |= {"dnsPolicy": "ClusterFirst", "restartPolicy": "Always"}
+    container = live["spec"]["template"]["spec"]["containers"][0]
+    container |= {"imagePullPolicy": "IfNotPresent"}
+    container["resources"]["requests"] = {"cpu": "1", "memory": "1Gi"}
+    assert not needs_apply(live, made)
+
+
+@pytest.mark.parametrize(
+    ("path", "edit"),
+    [
+        ("spec.replicas", lambda live: live["spec"].update(replicas=9)),
+        (
+            "spec.template.spec.containers[0].image",
+            lambda live: live["spec"]["template"]["spec"]["containers"][0].update(image="evil:1"),
+        ),
+        (
+            "spec.template.spec.containers",
+            lambda live: live["spec"]["template"]["spec"]["containers"].append({"name": "side"}),
+        ),
+        ("metadata.labels.app.kubernetes.io/name", lambda live: live["metadata"]["labels"].clear()),
+    ],
+)
+def test_what_somebody_edits_is_drift_and_the_path_is_named(path, edit):
+    made = rendered(service())["Deployment"]
+    live = deepcopy(made)
+    edit(live)
+    assert is_drifted(live, made)
+    assert difference(live, made) == path
+
+
+def test_a_new_spec_is_no_drift():
+    live, made = (
+        rendered(service())["Deployment"],
+        rendered(service({"engine": {"threads": 3}}))["Deployment"],
+    )
+    assert needs_apply(live, made)
+    assert not is_drifted(live, made)
