@@ -3,6 +3,7 @@
 import os
 
 from hypothesis import HealthCheck, settings
+from model_fixtures import smollm2_dir, tiny_model_dir  # noqa: F401 - fixtures of every test
 
 settings.register_profile(
     "ci", derandomize=True, deadline=None, suppress_health_check=[HealthCheck.too_slow], print_blob=True

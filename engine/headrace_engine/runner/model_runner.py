@@ -56,7 +56,7 @@ class ModelRunner:
         self.eos_token_ids = config.eos_token_ids
         self.dtype = str(cache.shape.dtype).removeprefix("torch.")
         self.device = "cpu"
-        self.kernels = kernels.name
+        self.attention_backend = kernels.name
 
     @classmethod
     def load(
@@ -72,6 +72,7 @@ class ModelRunner:
         num_blocks: int | None = None,
         max_num_seqs: int = _MAX_SEQS,
         max_num_batched_tokens: int = 2048,
+        attention_backend: str = "auto",
         seed: int = 0,
     ) -> "ModelRunner":
         """Loads the model of a directory and allocates its KV cache.
@@ -106,7 +107,9 @@ class ModelRunner:
             num_blocks=num_blocks,
         )
         cache = KVCache(shape, blocks)
-        kernels = choose_kernels(cache, config.num_attention_heads, torch.get_num_threads())
+        kernels = choose_kernels(
+            cache, config.num_attention_heads, torch.get_num_threads(), attention_backend
+        )
         return cls(model, config, kernels, cache, max_model_len=length, seed=seed)
 
     def run(self, plan: Plan) -> Outcome:

@@ -8,6 +8,7 @@ import torch
 from headrace_engine.core.plan import Row
 from headrace_engine.core.request import Sampling
 from headrace_engine.runner.batch import Batch
+from headrace_engine.runner.errors import ModelLoadError
 from headrace_engine.runner.kernels import Kernels
 from headrace_engine.runner.kernels.compile import CompileError
 from headrace_engine.runner.kernels.native import NativeKernels
@@ -16,18 +17,28 @@ from headrace_engine.runner.kv_cache import KVCache
 
 log = logging.getLogger(__name__)
 
+BACKENDS = ("auto", "native", "torch")
 
-def choose_kernels(cache: KVCache, num_heads: int, threads: int) -> Kernels:
-    """The native kernels where they compile and agree with the reference, else the reference, with one log
-    line.
+
+def choose_kernels(cache: KVCache, num_heads: int, threads: int, backend: str = "auto") -> Kernels:
+    """The backend asked for; with `auto` the native one where it compiles and agrees with torch, else torch.
+
+    Raises:
+        ModelLoadError: an unknown backend, or `native` where it cannot be had.
     """
+    if backend not in BACKENDS:
+        raise ModelLoadError(f"attention backend {backend!r:.40} is not one of {', '.join(BACKENDS)}")
+    if backend == "torch":
+        return ReferenceKernels(cache, num_heads)
     try:
         native = NativeKernels(cache, num_heads, threads)
-        if agrees(cache, num_heads, threads):
-            return native
-        reason = "they disagree with the reference on this processor"
+        reason = "" if agrees(cache, num_heads, threads) else "they disagree with torch on this processor"
     except (CompileError, OSError, ValueError) as error:
         reason = str(error)
+    if not reason:
+        return native
+    if backend == "native":
+        raise ModelLoadError(f"the native kernels cannot be used: {reason}")
     log.warning("native kernels are not used, attention will be slower: %s", reason)
     return ReferenceKernels(cache, num_heads)
 
