@@ -127,7 +127,7 @@ install_model() {
 stamped() { [[ $(cat "$1/.stamp" 2>/dev/null) == "$2" ]]; }
 
 bootstrap() {
-  local scope=$1 name=$2 python uv_digest environment_digest
+  local scope=$1 name=$2 python uv_digest environment_digest binaries
   preflight "$scope"
   log=$cache/logs/$name.log
   : >"$log"
@@ -144,7 +144,8 @@ bootstrap() {
 
   if [[ $scope == cluster ]]; then
     # Packages and Go builds tell their own phases; what is there already says nothing.
-    python -m headrace_local.prepare 9>&-
+    binaries=$(python -m headrace_local.prepare 9>&-)
+    export PATH=$binaries:$PATH
     install_model
   fi
   exec 9>&-
