@@ -53,3 +53,7 @@ def _register(root: typer.Typer, entry: EntryPoint) -> None:
         entry.load().register(root)
     except ImportError as error:
         print(f"headrace: the {entry.name} commands are not available: {error}", file=sys.stderr)  # noqa: T201
+
+
+if __name__ == "__main__":
+    main()

@@ -1,5 +1,6 @@
 """`headrace serve` and `headrace models`. Every flag is an environment variable too: `HEADRACE_<FLAG>`."""
 
+from collections.abc import Callable
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated, Any
@@ -15,6 +16,18 @@ MODEL, LIMITS, CACHE, HTTP, ADMIN, OBJECTIVES = (
 def _flag(panel: str, text: str, *names: str, env: str | None = None, **bounds: Any) -> Any:
     variable = env or "HEADRACE_" + names[0].removeprefix("--").split("/")[0].replace("-", "_").upper()
     return typer.Option(*names, help=text, rich_help_panel=panel, envvar=variable, **bounds)
+
+
+def _port(default: int) -> Callable[[str], int]:
+    def parse(value: str) -> int:
+        # A Service named `headrace` makes Kubernetes give every pod beside it HEADRACE_PORT=tcp://...
+        if str(value).startswith("tcp://"):
+            return default
+        if not str(value).isdecimal() or int(value) > 65535:
+            raise typer.BadParameter(f"{value} is no port, 0 to 65535")
+        return int(value)
+
+    return parse
 
 
 def register(root: typer.Typer) -> None:
@@ -68,12 +81,12 @@ def serve(
         _flag(CACHE, "Reuse blocks of equal prefixes.", "--enable-prefix-caching/--no-enable-prefix-caching"),
     ] = True,
     host: Annotated[str, _flag(HTTP, "Address to listen at.", "--host")] = "127.0.0.1",
-    port: Annotated[int, _flag(HTTP, "Port; 0 takes a free one.", "--port", min=0, max=65535)] = 8000,
+    port: Annotated[int, _flag(HTTP, "Port; 0 takes a free one.", "--port", parser=_port(8000))] = 8000,
     shutdown_timeout: Annotated[
         float, _flag(HTTP, "Seconds that requests in flight get on SIGTERM.", "--shutdown-timeout", min=0)
     ] = 120.0,
     admin_host: Annotated[str, _flag(ADMIN, "Address of the admin port.", "--admin-host")] = "127.0.0.1",
-    admin_port: Annotated[int, _flag(ADMIN, "Admin port.", "--admin-port", min=0, max=65535)] = 8001,
+    admin_port: Annotated[int, _flag(ADMIN, "Admin port.", "--admin-port", parser=_port(8001))] = 8001,
     admin_public_keys: Annotated[
         Path | None, _flag(ADMIN, "Keys of signed calls, as JSON.", "--admin-public-keys", exists=True)
     ] = None,

@@ -20,7 +20,7 @@ FLUSH_TIMEOUT_S = 5
 
 
 def listen(host: str, port: int) -> socket.socket:
-    """A bound socket; port 0 takes any that is free.
+    """A socket that takes connections from now on; port 0 takes any that is free.
 
     Raises:
         OSError: the address is taken, or is not this machine's.
@@ -31,9 +31,10 @@ def listen(host: str, port: int) -> socket.socket:
     bound.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, SEND_BUFFER_BYTES)
     try:
         bound.bind((host, port))
-    except OSError:
+        bound.listen(BACKLOG)
+    except OSError as error:
         bound.close()
-        raise
+        raise OSError(error.errno, f"cannot listen at {host} port {port}: {error.strerror}") from error
     return bound
 
 

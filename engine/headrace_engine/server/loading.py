@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from headrace_engine.core.limits import Capacity, Limits, LimitsError
+from headrace_engine.runner.model_directory import resolve_model
 from headrace_engine.server.config import ServeConfig, compute_threads, usable_cpus
 from headrace_engine.server.engine import LoadedModel
 
@@ -21,11 +22,10 @@ def load_model(config: ServeConfig) -> LoadedModel:
     Raises:
         ModelLoadError: it cannot be served; the message names the fix.
     """
-    from headrace_engine.runner.model_directory import resolve_model  # noqa: PLC0415
+    directory = resolve_model(config.model)
     from headrace_engine.runner.model_runner import ModelRunner  # noqa: PLC0415
     from headrace_engine.runner.tokenizer import Tokenizer  # noqa: PLC0415
 
-    directory = resolve_model(config.model)
     runner = ModelRunner.load(
         directory,
         dtype=config.dtype,

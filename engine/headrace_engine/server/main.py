@@ -5,9 +5,6 @@ import logging
 import os
 import sys
 
-from rich.console import Console
-from rich.table import Table
-
 from headrace_engine.server.banner import facts
 from headrace_engine.server.config import ServeConfig
 from headrace_engine.server.http_server import address, listen
@@ -65,6 +62,9 @@ def run(config: ServeConfig, *, log_level: str) -> int:
 
 
 def _print(told: dict[str, object]) -> None:
+    from rich.console import Console  # noqa: PLC0415 - for a terminal alone
+    from rich.table import Table  # noqa: PLC0415
+
     table = Table.grid(padding=(0, 2))
     for name, value in told.items():
         table.add_row(f"[bold]{name.replace('_', ' ')}[/]", str(value))

@@ -12,6 +12,15 @@ from prometheus_client import disable_created_metrics as without_created_series
 
 from headrace_engine.telemetry import buckets
 
+FINISHED_REASONS = ("stop", "length", "abort", "error")
+QUEUE_DEADLINE = "queue_deadline"
+"""The rejection reason of a request that expired in the queue."""
+REJECTION_REASONS = (
+    *("queue_full_requests", "queue_full_tokens", QUEUE_DEADLINE),
+    *("draining", "never_fits", "invalid", "duplicate_id"),
+)
+OUTCOMES = ("good", "late", "failed")
+
 
 @dataclass(frozen=True, slots=True)
 class SLO:
@@ -66,10 +75,20 @@ class Metrics:
         self._declare_requests(headrace)
         self._declare_latencies(headrace, slo)
         self._declare_engine(headrace)
+        self._begin_at_zero()
 
     def render(self) -> bytes:
         """The text exposition of this moment."""
         return generate_latest(self.registry)
+
+    def _begin_at_zero(self) -> None:
+        """A series that appears with its first event hides that event from every rate."""
+        for reason in FINISHED_REASONS:
+            self.request_success.labels(self.model_name, "0", reason)
+        for reason in REJECTION_REASONS:
+            self.rejections.labels(self.model_name, reason)
+        for outcome in OUTCOMES:
+            self.finished.labels(self.model_name, outcome)
 
     def _declare_vllm(self, vllm: _Families) -> None:
         self.requests_running = vllm.gauge("num_requests_running", "Requests in the batch.")

@@ -11,11 +11,8 @@ from dataclasses import dataclass, fields
 from headrace_engine.core.limits import Capacity, Limits
 from headrace_engine.core.plan import Finished, Preempted, Scheduled, Tokens
 from headrace_engine.core.request import FinishReason
-from headrace_engine.telemetry.metrics import SLO, Metrics
+from headrace_engine.telemetry.metrics import QUEUE_DEADLINE, SLO, Metrics
 from headrace_engine.telemetry.report import Step, StepReport
-
-QUEUE_DEADLINE = "queue_deadline"
-"""The rejection reason of a request that expired in the queue."""
 
 
 @dataclass(slots=True)

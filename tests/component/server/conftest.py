@@ -56,7 +56,7 @@ class Alphabet:
     def _write(self, row: Row) -> int:
         for offset, token_id in enumerate(row.token_ids):
             if token_id == POISON:
-                raise RuntimeError("the secret prompt is ~")
+                raise RuntimeError("this step cannot be computed")
             self.cache[self._slot(row, row.start + offset)] = token_id
         return row.sampled_rows
 
@@ -91,6 +91,11 @@ class ByteDecoder:
         return self._decoder.decode(b"", final=True)
 
 
+def new_client() -> httpx.Client:
+    """A connection for each request. No TLS is spoken here, and loading its roots would take long."""
+    return httpx.Client(timeout=20, verify=False, limits=httpx.Limits(max_keepalive_connections=0))
+
+
 @dataclass
 class RunningServer:
     """A server on a thread of its own, with the model at hand."""
@@ -103,7 +108,7 @@ class RunningServer:
     _loop: asyncio.AbstractEventLoop | None = None
     url: str = ""
     admin_url: str = ""
-    http: httpx.Client = field(default_factory=lambda: new_client())
+    http: httpx.Client = field(default_factory=new_client)
 
     def start(self, limits: HttpLimits | None, load: Callable[[], LoadedModel], *, wait: bool) -> None:
         serving, admin = listen("127.0.0.1", 0), listen("127.0.0.1", 0)
@@ -186,11 +191,6 @@ def read_all(connection: socket.socket) -> bytes:
     except ConnectionResetError:
         pass
     return received
-
-
-def new_client() -> httpx.Client:
-    """A connection for each request. No TLS is spoken here, and loading its roots takes longer than a test."""
-    return httpx.Client(timeout=20, verify=False, limits=httpx.Limits(max_keepalive_connections=0))
 
 
 Start = Callable[..., RunningServer]

@@ -1,0 +1,194 @@
+"""Start, drain, exit: what is in flight finishes, what comes late is sent elsewhere, and the exit code says
+how it was.
+"""
+
+import json
+import secrets
+import signal
+import subprocess
+import sys
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+import openai
+import pytest
+
+from headrace_engine.runner.errors import ModelLoadError
+from headrace_engine.server.admin_auth import AdminCredentials
+
+TOKEN = secrets.token_urlsafe(32)
+LONG = {"model": "alphabet", "prompt": "a", "max_tokens": 100, "ignore_eos": True}
+
+
+def test_while_the_model_loads_it_is_live_and_not_ready(start) -> None:
+    may_load = threading.Event()
+
+    def load(model):
+        may_load.wait()
+        return model
+
+    server = start(load=load, wait=False)
+    assert server.http.get(server.url + "/livez").status_code == 200
+    for path in ("/readyz", "/health", "/v1/models", "/metrics"):
+        response = server.http.get(server.url + path)
+        assert response.status_code == 503
+        assert int(response.headers["retry-after"]) >= 1
+    refused = server.post("/v1/completions", LONG)
+    assert (refused.status_code, refused.headers["x-headrace-reason"]) == (503, "loading")
+    may_load.set()
+    server.eventually(lambda: server.http.get(server.url + "/readyz").status_code == 200)
+    assert server.http.get(server.url + "/health").status_code == 200
+
+
+def test_it_can_be_told_to_leave_while_the_model_loads(start) -> None:
+    may_load = threading.Event()
+    server = start(load=lambda model: may_load.wait() and model, wait=False)
+    server.eventually(lambda: server.process is not None)
+    server.terminate()
+    assert server.ended(2) == 0
+    may_load.set()
+
+
+def test_a_model_that_cannot_be_loaded_ends_it_with_the_reason(start, caplog) -> None:
+    def load(_model):
+        raise ModelLoadError("no such model: add it with `headrace models add`")
+
+    server = start(load=load, wait=False)
+    assert server.ended() == 1
+    assert "no such model" in [vars(record).get("reason", "") for record in caplog.records][-1]
+
+
+def test_sigterm_finishes_what_is_in_flight(start) -> None:
+    server = start(step_s=0.005)
+    stream = server.client().completions.create(
+        model="alphabet", prompt="a", max_tokens=100, extra_body={"ignore_eos": True}, stream=True
+    )
+    chunks = iter(stream)
+    next(chunks)
+    server.terminate()
+    server.eventually(lambda: server.http.get(server.url + "/readyz").status_code == 503)
+    late = server.post("/v1/completions", LONG)
+    assert (late.status_code, late.headers["x-headrace-reason"]) == (503, "draining")
+    assert int(late.headers["retry-after"]) >= 1
+    assert late.headers["connection"] == "close"
+    assert server.http.get(server.url + "/livez").status_code == 200
+    assert server.metric("headrace_draining") == 1
+    assert [chunk.choices[0].finish_reason for chunk in chunks][-1] == "length"
+    assert server.ended() == 0
+
+
+def test_in_the_grace_it_still_serves_what_is_routed_to_it(start) -> None:
+    server = start(drain_grace_s=0.5)
+    server.terminate()
+    server.eventually(lambda: server.http.get(server.url + "/readyz").status_code == 503)
+    answer = server.post("/v1/completions", LONG | {"max_tokens": 2})
+    assert answer.status_code == 200
+    assert server.ended() == 0
+
+
+@pytest.mark.parametrize("again", [False, True], ids=["deadline", "second signal"])
+def test_a_stream_that_outlasts_the_drain_ends_with_a_terminal_event(start, again) -> None:
+    server = start(step_s=0.01, shutdown_timeout_s=60 if again else 0.2, max_model_len=8192, num_blocks=4096)
+    whole = ThreadPoolExecutor(1).submit(server.post, "/v1/completions", LONG | {"max_tokens": 8000})
+    stream = server.client().completions.create(
+        model="alphabet", prompt="a", max_tokens=8000, extra_body={"ignore_eos": True}, stream=True
+    )
+    chunks = iter(stream)
+    next(chunks)
+    server.eventually(lambda: server.metric("headrace_in_flight") == 2)
+    server.terminate()
+    if again:
+        server.terminate()
+    with pytest.raises(openai.APIError, match="shutting down"):
+        list(chunks)
+    assert whole.result().status_code == 503
+    assert whole.result().headers["x-headrace-reason"] == "shutting_down"
+    assert server.ended() == 0
+
+
+def test_a_drain_by_the_admin_port_leaves_the_process_running(start, tmp_path) -> None:
+    (tmp_path / "token").write_text(TOKEN)
+    server = start(admin=AdminCredentials(token_file=tmp_path / "token"), step_s=0.005)
+    headers = {"authorization": f"Bearer {TOKEN}"}
+    url = server.admin_url + "/v1/admin/drain"
+    assert server.http.get(url, headers=headers).json() == {
+        "draining": False,
+        "in_flight": 0,
+        "drained": False,
+    }
+    for body in ({"timeout_s": -1}, {"timeout_s": "5"}, {"timeout_s": True}, {"timeout": 5}):
+        refused = server.http.post(url, headers=headers, json=body)
+        assert (refused.status_code, refused.json()["error"]["param"]) == (400, next(iter(body)))
+    answer = ThreadPoolExecutor(1).submit(server.post, "/v1/completions", LONG)
+    server.eventually(lambda: server.metric("headrace_in_flight") == 1)
+    for _ in range(2):
+        accepted = server.http.post(url, headers=headers, json={"timeout_s": 30})
+        assert accepted.status_code == 202
+        assert accepted.json()["draining"] is True
+    assert server.http.get(server.url + "/readyz").json() == {"status": "draining"}
+    assert answer.result().status_code == 200
+    drained = {"draining": True, "in_flight": 0, "drained": True}
+    server.eventually(lambda: server.http.get(url, headers=headers).json() == drained)
+    assert server.exit_code is None
+    assert server.post("/v1/completions", LONG).status_code == 503
+
+
+def test_a_failed_step_is_told_to_every_client_and_ends_the_process(start, caplog) -> None:
+    server = start(step_s=0.01)
+    stream = server.client().completions.create(
+        model="alphabet", prompt="a", max_tokens=200, extra_body={"ignore_eos": True}, stream=True
+    )
+    chunks = iter(stream)
+    next(chunks)
+    poisoned = server.post("/v1/completions", LONG | {"prompt": "the secret prompt is ~"})
+    assert poisoned.status_code == 500
+    assert poisoned.json()["error"]["type"] == "server_error"
+    with pytest.raises(openai.APIError, match="restarting"):
+        list(chunks)
+    assert server.ended() == 1
+    assert "secret" not in poisoned.text
+
+
+def serve_tiny(tiny_model_dir, *flags: str) -> tuple[subprocess.Popen, str]:
+    command = [sys.executable, "-m", "headrace_cli.main", "serve", str(tiny_model_dir)]
+    process = subprocess.Popen(
+        [*command, "--port", "0", "--threads", "1", *flags], stderr=subprocess.PIPE, text=True
+    )
+    for line in process.stderr:
+        if (facts := json.loads(line))["message"] == "ready":
+            return process, facts["api"]
+    raise AssertionError(f"it ended with {process.wait()}")
+
+
+def test_the_command_serves_a_real_model_and_drains_on_sigterm(tiny_model_dir) -> None:
+    process, url = serve_tiny(tiny_model_dir, "--served-model-name", "tiny", "--max-num-seqs", "4")
+    client = openai.OpenAI(base_url=url, api_key="none", max_retries=0)
+    stream = client.completions.create(
+        model="tiny",
+        prompt="Once",
+        max_tokens=64,
+        temperature=0,
+        extra_body={"ignore_eos": True},
+        stream=True,
+    )
+    chunks = iter(stream)
+    next(chunks)
+    process.send_signal(signal.SIGTERM)
+    assert [chunk.choices[0].finish_reason for chunk in chunks][-1] == "length"
+    began = time.monotonic()
+    assert process.wait(timeout=20) == 0
+    assert time.monotonic() - began < 10
+    lines = [json.loads(line) for line in process.stderr]
+    assert [line["code"] for line in lines if line["message"] == "exit"] == [0]
+
+
+def test_the_command_says_what_is_wrong_with_its_model_and_its_address() -> None:
+    command = [sys.executable, "-m", "headrace_cli.main", "serve", "no-such-model", "--port", "0"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 1
+    assert "headrace models list" in done.stderr
+    command = [sys.executable, "-m", "headrace_cli.main", "serve", "x", "--host", "203.0.113.7"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 2
+    assert "203.0.113.7" in done.stderr

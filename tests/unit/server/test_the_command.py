@@ -1,0 +1,127 @@
+"""The command line: what it shows, what it refuses, what the environment says."""
+
+import subprocess
+import sys
+
+import pytest
+import typer
+from typer.testing import CliRunner
+
+from headrace_cli.main import build
+from headrace_engine.server import main
+from headrace_engine.server.config import ServeConfig, compute_threads
+
+
+def run(*arguments: str, env: dict[str, str] | None = None) -> tuple[int, str]:
+    done = CliRunner().invoke(build(), list(arguments), env={"COLUMNS": "200", "NO_COLOR": "1"} | (env or {}))
+    return done.exit_code, done.output
+
+
+@pytest.fixture
+def served(monkeypatch) -> list[ServeConfig]:
+    """The configurations that `serve` would run with."""
+    seen: list[ServeConfig] = []
+    monkeypatch.setattr(main, "run", lambda config, log_level: seen.append(config) or 0)
+    return seen
+
+
+def test_it_tells_its_version() -> None:
+    code, output = run("--version")
+    assert (code, output.split()[0]) == (0, "headrace")
+
+
+def test_help_groups_the_flags() -> None:
+    code, output = run("serve", "--help")
+    assert code == 0
+    for panel in ("Model", "Scheduler limits", "KV cache", "HTTP", "Admin port", "Service level objectives"):
+        assert f" {panel} " in output
+    assert "HEADRACE_MAX_NUM_SEQS" in output
+
+
+@pytest.mark.parametrize(
+    ("flag", "nearest"), [("--max-num-seq", "--max-num-seqs"), ("--served-model", "--served-model-name")]
+)
+def test_an_unknown_flag_is_refused_with_the_nearest(flag, nearest) -> None:
+    code, output = run("serve", "m", flag, "5")
+    assert code == 2
+    assert nearest in output
+
+
+def test_an_unknown_command_is_refused_with_the_nearest() -> None:
+    code, output = run("serv")
+    assert code == 2
+    assert "serve" in output
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("--max-num-seqs", "0"),
+        ("--port", "70000"),
+        ("--admin-port", "http"),
+        ("--max-num-seqs", "many"),
+        ("--limits-file", "/nowhere/limits.json"),
+    ],
+)
+def test_values_that_cannot_be_are_refused(served, arguments) -> None:
+    code, output = run("serve", "m", *arguments)
+    assert code == 2
+    assert arguments[0].removeprefix("--") in output
+    assert served == []
+
+
+def test_flags_and_environment_make_one_configuration(served) -> None:
+    code, output = run(
+        *(
+            "serve",
+            "dir/model",
+            "--max-num-seqs",
+            "7",
+            "--served-model-name",
+            "a",
+            "--served-model-name",
+            "b",
+        ),
+        *("--no-enable-prefix-caching", "--queue-deadline-ms", "1500", "--slo-ttft-ms", "250"),
+        env={"HEADRACE_MAX_NUM_SEQS": "9", "HEADRACE_MAX_NUM_BATCHED_TOKENS": "64", "HEADRACE_POD_UID": "u1"},
+    )
+    assert code == 0, output
+    config = served[0]
+    assert (config.max_num_seqs, config.max_num_batched_tokens, config.admin.pod_uid) == (7, 64, "u1")
+    assert config.names == ("a", "b")
+    assert config.enable_prefix_caching is False
+    assert (config.queue_deadline_s, config.slo.ttft_s, config.slo.itl_s) == (1.5, 0.25, None)
+
+
+def test_a_model_is_served_by_its_directorys_name(served) -> None:
+    run("serve", "/models/smollm2/")
+    assert served[0].names == ("smollm2",)
+
+
+def test_the_port_that_kubernetes_puts_into_every_pod_is_not_ours(served) -> None:
+    """A Service named `headrace` gives its neighbors HEADRACE_PORT=tcp://..."""
+    code, output = run("serve", "m", env={"HEADRACE_PORT": "tcp://10.96.0.7:8000"})
+    assert code == 0, output
+    assert served[0].port == 8000
+
+
+def test_a_broken_package_costs_only_its_own_commands() -> None:
+    code = (
+        "import importlib.metadata as m, headrace_cli.main as c\n"
+        "broken = m.EntryPoint('broken', 'no_such_package.cli', c.GROUP)\n"
+        "found = c.entry_points\n"
+        "c.entry_points = lambda group: [*found(group=group), broken]\n"
+        "c.build()(['--version'])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0
+    assert "the broken commands are not available" in done.stderr
+
+
+def test_one_processor_is_left_to_http_where_there_are_enough() -> None:
+    assert [compute_threads(cpus) for cpus in (1, 2, 3, 8)] == [1, 2, 2, 7]
+
+
+def test_the_root_is_built_anew_each_time() -> None:
+    assert isinstance(build(), typer.Typer)
+    assert build() is not build()
