@@ -1,7 +1,7 @@
 """`python -m headrace_local.prepare`: installs and builds, once, what the local cluster and its images need.
 
-Prints the directory of kubectl, helm and the others, and phases where there is something to do. The exit status
-is 1, after one sentence, where the machine cannot.
+Prints the directory of kubectl, helm and the others, and phases where there is something to do. The exit
+status is 1, after one sentence, where the machine cannot.
 """
 
 import sys
