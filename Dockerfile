@@ -45,6 +45,11 @@ USER 65532:65532
 ENTRYPOINT ["headrace"]
 
 FROM runtime AS engine
+# CPU kernels are compiled for the processor that they run on, and Triton compiles its launchers.
+USER root
+RUN command -v gcc \
+    || { apt-get update && apt-get install -y --no-install-recommends gcc libc6-dev && rm -rf /var/lib/apt/lists/*; }
+USER 65532:65532
 COPY --from=engine-environment /opt/headrace /opt/headrace
 EXPOSE 8000 8001
 CMD ["serve", "--help"]

@@ -4,6 +4,7 @@ Prints the directory of kubectl, helm and the others, and phases where there is 
 status is 1, after one sentence, where the machine cannot.
 """
 
+import shutil
 import sys
 
 from rich.console import Console
@@ -14,10 +15,16 @@ from headrace_local.missing import Missing, install_packages, missing_packages, 
 from headrace_local.progress import Phases
 
 
+def missing_compiler() -> list[str]:
+    """The packages that compile the engine's CPU kernels, where no C compiler is installed."""
+    found = any(shutil.which(compiler) for compiler in ("cc", "gcc", "clang"))
+    return [] if found else ["gcc", "libc6-dev"]
+
+
 def prepare(phases: Phases) -> Binaries:
     """Debian packages, then the Kubernetes binaries. Raises `Missing` for what it cannot cure."""
     require_linux_root()
-    lacking = sorted({*missing_packages(), *operator_image.missing_packages()})
+    lacking = sorted({*missing_packages(), *missing_compiler(), *operator_image.missing_packages()})
     if lacking:
         with phases.phase(f"installing Debian packages: {', '.join(lacking)}"):
             install_packages(lacking)
