@@ -89,9 +89,8 @@ def _columns() -> list[dict[str, Any]]:
     ]
 
 
-def custom_resource_definition() -> dict[str, Any]:
-    """The whole manifest."""
-    schema = {
+def _schema() -> dict[str, Any]:
+    return {
         "type": "object",
         "description": "A language model served to declared SLOs.",
         "required": ["spec"],
@@ -104,38 +103,39 @@ def custom_resource_definition() -> dict[str, Any]:
         },
         "x-kubernetes-validations": _NAME_RULES,
     }
-    version = {
+
+
+def _version() -> dict[str, Any]:
+    scale = {
+        "specReplicasPath": ".spec.replicas",
+        "statusReplicasPath": ".status.replicas",
+        "labelSelectorPath": ".status.selector",
+    }
+    return {
         "name": VERSION,
         "served": True,
         "storage": True,
-        "schema": {"openAPIV3Schema": schema},
-        "subresources": {
-            "status": {},
-            "scale": {
-                "specReplicasPath": ".spec.replicas",
-                "statusReplicasPath": ".status.replicas",
-                "labelSelectorPath": ".status.selector",
-            },
-        },
+        "schema": {"openAPIV3Schema": _schema()},
+        "subresources": {"status": {}, "scale": scale},
         "additionalPrinterColumns": _columns(),
+    }
+
+
+def custom_resource_definition() -> dict[str, Any]:
+    """The whole manifest."""
+    names = {
+        "kind": KIND,
+        "listKind": f"{KIND}List",
+        "plural": PLURAL,
+        "singular": KIND.lower(),
+        "shortNames": ["infs"],
+        "categories": ["inference"],
     }
     return {
         "apiVersion": "apiextensions.k8s.io/v1",
         "kind": "CustomResourceDefinition",
         "metadata": {"name": f"{PLURAL}.{GROUP}"},
-        "spec": {
-            "group": GROUP,
-            "scope": "Namespaced",
-            "names": {
-                "kind": KIND,
-                "listKind": f"{KIND}List",
-                "plural": PLURAL,
-                "singular": KIND.lower(),
-                "shortNames": ["infs"],
-                "categories": ["inference"],
-            },
-            "versions": [version],
-        },
+        "spec": {"group": GROUP, "scope": "Namespaced", "names": names, "versions": [_version()]},
     }
 
 

@@ -58,33 +58,36 @@ def status_document(view: StatusView) -> dict[str, Any]:
                 "ready": f"{view.ready_replicas}/{view.setting.replicas}",
                 "limits": f"{limits.max_num_seqs}/{limits.max_num_batched_tokens}",
             },
-            "activeLimits": {
-                "maxNumSeqs": limits.max_num_seqs,
-                "maxNumBatchedTokens": limits.max_num_batched_tokens,
-                "source": "Tuned" if view.limits_are_tuned else "Spec",
-                "since": time_text(view.limits_since_s),
-            },
+            "activeLimits": _active_limits(view),
             "observed": view.observed,
-            "slo": _known(
-                {
-                    "key": view.slo_key,
-                    "since": time_text(view.slo_since_s),
-                    "bindingTarget": view.binding_target,
-                }
-            ),
-            "pressure": _known(
-                {
-                    "overloadedSince": _optional_time(view.overloaded_since_s),
-                    "slackSince": _optional_time(view.slack_since_s),
-                }
-            )
-            or None,
+            "slo": _slo(view),
+            "pressure": _pressure(view) or None,
             "decision": view.decision,
             "recommendation": view.recommendation,
             "history": [_change(change) for change in view.history[:MAX_HISTORY]] or None,
             "conditions": condition_documents(view.conditions, view.generation),
         }
     )
+
+
+def _active_limits(view: StatusView) -> dict[str, Any]:
+    limits = view.setting.limits
+    return {
+        "maxNumSeqs": limits.max_num_seqs,
+        "maxNumBatchedTokens": limits.max_num_batched_tokens,
+        "source": "Tuned" if view.limits_are_tuned else "Spec",
+        "since": time_text(view.limits_since_s),
+    }
+
+
+def _slo(view: StatusView) -> dict[str, Any]:
+    since = time_text(view.slo_since_s)
+    return _known({"key": view.slo_key, "since": since, "bindingTarget": view.binding_target})
+
+
+def _pressure(view: StatusView) -> dict[str, Any]:
+    overloaded, slack = _optional_time(view.overloaded_since_s), _optional_time(view.slack_since_s)
+    return _known({"overloadedSince": overloaded, "slackSince": slack})
 
 
 def condition_documents(conditions: Sequence[Condition], generation: int) -> list[dict[str, Any]]:

@@ -12,7 +12,7 @@ from headrace_operator.api.status import Previous
 from headrace_operator.api.status_document import tells_news
 from headrace_operator.decide import children, drain, events
 from headrace_operator.decide.assess import assess
-from headrace_operator.decide.modes import mandate
+from headrace_operator.decide.modes import Mandate, mandate
 from headrace_operator.decide.observation import Observation, PodObservation
 from headrace_operator.decide.plan import Plan, SetLimits
 from headrace_operator.decide.refusal import refuse_name, refuse_spec
@@ -38,7 +38,8 @@ def decide(
     if foreign is not None:
         return refuse_name(observation, spec, foreign, now_s=now_s)
     situation = assess(observation, spec, scrape_interval_s=settings.scrape_interval_s, now_s=now_s)
-    return _planned(observation, situation, verdict(situation, mandate(spec)), settings)
+    allowed = mandate(spec)
+    return _planned(observation, situation, verdict(situation, allowed), allowed, settings)
 
 
 def recent_start_s(
@@ -55,7 +56,9 @@ def recent_start_s(
     return min(now_s, max(starts))
 
 
-def _planned(observation: Observation, situation: Situation, decided: Verdict, settings: Settings) -> Plan:
+def _planned(
+    observation: Observation, situation: Situation, decided: Verdict, allowed: Mandate, settings: Settings
+) -> Plan:
     spec, now_s = situation.spec, situation.now_s
     steps = drain.steps(spec, situation.supply, desired=decided.setting.replicas, now_s=now_s)
     rendered = rendered_children(
@@ -66,7 +69,7 @@ def _planned(observation: Observation, situation: Situation, decided: Verdict, s
         admin_keys=settings.admin_keys,
     )
     differing = children.changes(observation.children, rendered)
-    found = conditions_of(situation, observation, decided, mandate(spec))
+    found = conditions_of(situation, observation, decided, allowed)
     status = status_of(situation, observation, decided, found)
     refresh_s = min(MAX_REFRESH_S, max(MIN_REFRESH_S, spec.slo.window_s / 4))
     news = tells_news(situation.previous.raw, status, refresh_s=refresh_s, now_s=now_s)

@@ -38,16 +38,19 @@ def steps(spec: ServiceSpec, supply: Supply, *, desired: int, now_s: float) -> S
     deployed = supply.deployed_replicas
     if deployed is None:
         return Steps(desired)
-    # Pods that are being emptied do not serve, so they come on top of those that are wanted.
-    wanted = desired + len(supply.draining)
+    # Pods that are being emptied do not serve, so they come on top of those that are wanted; but not those that
+    # the Deployment counts no more, which are still to be seen until the ReplicaSet has deleted them.
+    wanted = desired + min(len(supply.draining), max(0, deployed - len(supply.staying)))
     if deployed <= wanted and not supply.draining:
         return Steps(wanted)
     if supply.is_rolling_out:
         return Steps(max(deployed, desired), drain=_drains(spec, supply.draining))
     if deployed < wanted:
         return Steps(wanted, drain=_drains(spec, supply.draining))
-    if supply.draining:
+    if supply.draining and deployed > len(supply.staying):
         return _removed(spec, supply, deployed, now_s)
+    if len(supply.staying) <= desired:
+        return Steps(wanted)
     return _marked(spec, supply, deployed=deployed, excess=deployed - desired, now_s=now_s)
 
 

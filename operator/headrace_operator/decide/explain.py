@@ -2,6 +2,7 @@
 
 from headrace_operator.api.spec import Limits
 from headrace_operator.api.units import decimal_text, duration_text
+from headrace_operator.api.vocabulary import Reason
 from headrace_operator.decide.decision import Input
 from headrace_operator.decide.load import Load
 
@@ -34,6 +35,20 @@ def itl_text(load: Load) -> str:
 def ttft_text(load: Load) -> str:
     """The time to the first token, against its target."""
     return _against(f"ttft {quantile_name(load)}", load.ttft_s, load.slo.ttft_s)
+
+
+def missed_reason(load: Load) -> Reason:
+    """The target that is missed, the queue first: it is what capacity can help."""
+    if load.queue_is_over:
+        return Reason.QUEUE_TIME_OVER_BUDGET
+    return Reason.TTFT_OVER_TARGET if load.ttft_is_over else Reason.ITL_OVER_TARGET
+
+
+def missed_text(load: Load) -> str:
+    """That target, with its numbers."""
+    if load.queue_is_over:
+        return queue_text(load)
+    return ttft_text(load) if load.ttft_is_over else itl_text(load)
 
 
 def use_text(load: Load) -> str:

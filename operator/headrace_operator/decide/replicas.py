@@ -9,7 +9,7 @@ from dataclasses import replace
 from headrace_operator.api.units import duration_text
 from headrace_operator.api.vocabulary import Action, Reason
 from headrace_operator.decide.decision import Decision, Rejection
-from headrace_operator.decide.explain import itl_text, queue_text, ttft_text, use_text
+from headrace_operator.decide.explain import missed_reason, missed_text, queue_text, use_text
 from headrace_operator.decide.load import Load
 from headrace_operator.decide.situation import Situation
 
@@ -33,18 +33,20 @@ def one_more(situation: Situation, load: Load) -> Decision | Rejection:
             Action.SCALE_UP, reason, f"pod {pod.name} does not start: {pod.trouble or 'it takes too long'}"
         )
     if is_infeasible(load):
-        message = f"a request alone takes longer than its target: {_missed_text(load)}; {use_text(load)}"
+        message = f"a request alone takes longer than its target: {missed_text(load)}; {use_text(load)}"
         return Rejection(Action.SCALE_UP, Reason.SLO_INFEASIBLE, message)
     if count >= scaling.max_replicas:
-        message = f"at maxReplicas {count}: {_missed_text(load)}"
+        message = f"at maxReplicas {count}: {missed_text(load)}"
         return Rejection(Action.SCALE_UP, Reason.AT_MAX, message)
     lasted_s = situation.now_s - (situation.overloaded_since_s or situation.now_s)
     if lasted_s < scaling.scale_up_stabilization_s:
         needed = duration_text(scaling.scale_up_stabilization_s)
-        message = f"{_missed_text(load)} for {duration_text(lasted_s)} of {needed}"
+        message = f"{missed_text(load)} for {duration_text(lasted_s)} of {needed}"
         return Rejection(Action.SCALE_UP, Reason.STABILIZING, message)
-    message = f"{_missed_text(load)} for {duration_text(lasted_s)}; {use_text(load)}"
-    return Decision(Action.SCALE_UP, _missed(load), message, replace(situation.setting, replicas=count + 1))
+    message = f"{missed_text(load)} for {duration_text(lasted_s)}; {use_text(load)}"
+    return Decision(
+        Action.SCALE_UP, missed_reason(load), message, replace(situation.setting, replicas=count + 1)
+    )
 
 
 def one_less(situation: Situation, load: Load) -> Decision | Rejection:
@@ -79,7 +81,7 @@ def why_needed(situation: Situation, load: Load) -> str | None:
         return "it is the only replica"
     factor, fewer = count / (count - 1), count - 1
     if load.is_over:
-        return f"targets are missed: {_missed_text(load)}"
+        return f"targets are missed: {missed_text(load)}"
     if load.running_per_pod is None:
         return "running requests are not reported"
     if load.running_per_pod * factor > FIT_SHARE * load.limits.max_num_seqs:
@@ -126,15 +128,3 @@ def is_infeasible(load: Load) -> bool:
     """A request that runs nearly alone and did not wait misses its target all the same."""
     runs_alone = load.running_per_pod is not None and load.running_per_pod <= ALONE
     return runs_alone and not load.queue_is_over and (load.ttft_is_over or load.itl_is_over)
-
-
-def _missed(load: Load) -> Reason:
-    if load.queue_is_over:
-        return Reason.QUEUE_TIME_OVER_BUDGET
-    return Reason.TTFT_OVER_TARGET if load.ttft_is_over else Reason.ITL_OVER_TARGET
-
-
-def _missed_text(load: Load) -> str:
-    if load.queue_is_over:
-        return queue_text(load)
-    return ttft_text(load) if load.ttft_is_over else itl_text(load)

@@ -1,11 +1,12 @@
 """Which of the possible moves is made: one at a time, the cheap ones first.
 
-| queue or TTFT over | ITL over | move |
-| --- | --- | --- |
-| yes | no | raise the limit that binds, as far as ITL allows; else a replica more |
-| no | yes | lower the limit that makes steps long; else a replica more |
-| yes | yes | a replica more; at the most, lower only where a deadline sheds what then waits longer |
-| no | no | a replica less, where the rest is enough |
+| queue | ITL | TTFT | move |
+| --- | --- | --- | --- |
+| over | over | any | a replica more; at the most, lower only where a deadline sheds what then waits longer |
+| fits | over | any | lower the limit that makes steps long: the queue has room; else a replica more |
+| over | fits | any | raise the limit that binds, as far as ITL allows; else a replica more |
+| fits | fits | over | the same |
+| fits | fits | fits | a replica less, where the rest is enough |
 
 Before all that: a pause, missing data, a rollout and pods on their way hold; a change is judged before the
 next.
@@ -17,7 +18,7 @@ from headrace_operator.api.units import duration_text
 from headrace_operator.api.vocabulary import Action, Outcome, Reason
 from headrace_operator.decide import limits_tuning, replicas
 from headrace_operator.decide.decision import Decision, Rejection
-from headrace_operator.decide.explain import inputs, itl_text, queue_text, ttft_text
+from headrace_operator.decide.explain import inputs, itl_text, missed_reason, queue_text, ttft_text
 from headrace_operator.decide.load import Load
 from headrace_operator.decide.situation import Situation
 
@@ -65,13 +66,12 @@ def choose(situation: Situation, knobs: Knobs) -> Decision:
         back = limits_tuning.roll_back(situation, load)
         if back.after != situation.setting:
             return back.explained(inputs(load), ())
-    needs_more = load.queue_is_over or load.ttft_is_over
-    if needs_more and load.itl_is_over:
+    if load.itl_is_over and load.queue_is_over:
         _more_for_both(choice, load, knobs)
-    elif needs_more:
-        _more(choice, load, knobs)
     elif load.itl_is_over:
         _faster(choice, load, knobs)
+    elif load.is_over:
+        _more(choice, load, knobs)
     elif knobs.replicas and not _is_changing(situation):
         choice.consider(replicas.one_less(situation, load))
     decision = choice.decision or _hold_with_load(situation, load, choice.rejections)
@@ -133,18 +133,9 @@ def _more_for_both(choice: _Choice, load: Load, knobs: Knobs) -> None:
 
 
 def _hold_with_load(situation: Situation, load: Load, rejections: list[Rejection]) -> Decision:
-    if load.is_over or (rejections and rejections[-1].word == Reason.STABILIZING):
-        words = [rejection for rejection in rejections if rejection.word in set(Reason)]
-        if words:
-            return hold(situation, Reason(words[-1].word), words[-1].message)
-    if load.is_over:
-        message = f"{queue_text(load)}; {ttft_text(load)}; {itl_text(load)}"
-        return hold(situation, _missed_reason(load), message)
-    message = f"{queue_text(load)}; {ttft_text(load)}; {itl_text(load)}"
-    return hold(situation, Reason.WITHIN_TARGET, message)
-
-
-def _missed_reason(load: Load) -> Reason:
-    if load.queue_is_over:
-        return Reason.QUEUE_TIME_OVER_BUDGET
-    return Reason.TTFT_OVER_TARGET if load.ttft_is_over else Reason.ITL_OVER_TARGET
+    """Nothing can be done, or nothing is to be done: the last obstacle says which."""
+    last = next((found for found in reversed(rejections) if found.word in set(Reason)), None)
+    if last is not None and (load.is_over or last.word == Reason.STABILIZING):
+        return hold(situation, Reason(last.word), last.message)
+    reason = missed_reason(load) if load.is_over else Reason.WITHIN_TARGET
+    return hold(situation, reason, f"{queue_text(load)}; {ttft_text(load)}; {itl_text(load)}")

@@ -39,11 +39,14 @@ def blindness(
     if not any(pod.ready for pod in observation.pods):
         return Blindness(Reason.INSUFFICIENT_DATA, "no pod is ready")
     recent, fresh_s = observation.recent, FRESH_SCRAPES * scrape_interval_s
+    newest = recent or observation.window
+    if newest is None:
+        return _unfilled(0.0, spec, observation.previous, now_s=now_s)
+    age_s = now_s - newest.end_s
+    if age_s > fresh_s or newest.pods_reporting == 0:
+        return Blindness(Reason.METRICS_STALE, f"the newest sample is {duration_text(max(0.0, age_s))} old")
     if recent is None:
         return _unfilled(0.0, spec, observation.previous, now_s=now_s)
-    age_s = now_s - recent.end_s
-    if age_s > fresh_s or recent.pods_reporting == 0:
-        return Blindness(Reason.METRICS_STALE, f"the newest sample is {duration_text(max(0.0, age_s))} old")
     if recent.longest_gap_s > fresh_s:
         message = f"no pod could be scraped for {duration_text(recent.longest_gap_s)}"
         return Blindness(Reason.INSUFFICIENT_DATA, message)

@@ -102,6 +102,12 @@ def test_a_queue_that_limits_cannot_shorten_adds_a_replica_once_it_has_lasted():
     assert lasted.rejections[0].action is Action.RAISE_SEQ_LIMIT
 
 
+def test_slow_steps_that_make_first_tokens_late_too_are_shortened_first():
+    slow = window(ttft_s=2.0, itl_s=0.3, running_per_pod=16.0, running_peak=16.0, prompt_tokens=10)
+    move = decision(service(), recent=slow, previous=OVERLOADED_FOR_A_WHILE)
+    assert move.action is Action.LOWER_SEQ_LIMIT
+
+
 def test_both_targets_missed_adds_a_replica_and_leaves_the_limits():
     both = window(queue_s=0.9, itl_s=0.3, running_per_pod=16.0)
     move = decision(service(), recent=both, previous=OVERLOADED_FOR_A_WHILE)

@@ -66,6 +66,15 @@ def test_a_metric_that_engines_do_not_have_is_named_in_a_condition():
     assert "arrivals" in conditions["MetricsAvailable"]["message"]
 
 
+def test_when_no_scrape_succeeds_any_more_the_metrics_are_stale():
+    spec = service()
+    facts = observation(spec, window=replace(IDLE, end_s=NOW_S - 30), pods=TWO_PODS)
+    plan = decide(facts, spec, settings=SETTINGS, now_s=NOW_S)
+    conditions = {found["type"]: found for found in plan.status["conditions"]}
+    assert conditions["MetricsAvailable"]["reason"] == "MetricsStale"
+    assert plan.status["decision"]["reason"] == "MetricsStale"
+
+
 def test_some_pods_that_do_not_report_degrade_the_view_and_the_rest_still_decide():
     spec = service()
     overloaded = window(queue_s=0.9, itl_s=0.19, running_per_pod=16.0, pods_reporting=1, pods_expected=2)

@@ -57,6 +57,19 @@ def test_the_deployment_shrinks_when_the_pod_is_empty():
     assert done.events[0].reason == "DrainCompleted"
 
 
+def test_a_removed_pod_that_is_still_to_be_seen_is_not_replaced():
+    """The Deployment is lowered already; the ReplicaSet has not deleted the pod, or nobody has heard of it yet."""
+    again = next_steps([serving(0, 5), draining(1, 0)], desired=1, deployed=1)
+    assert again.deployment_replicas == 1
+    assert again.annotate == again.drain == again.events == ()
+
+
+def test_a_removed_pod_that_is_gone_before_the_deployment_is_seen_lowered_costs_no_other():
+    again = next_steps([serving(0, 5)], desired=1, deployed=2)
+    assert again.deployment_replicas == 1
+    assert again.annotate == again.drain == ()
+
+
 def test_an_empty_pod_is_not_believed_before_late_requests_have_arrived():
     early = draining(1, 0, since_s=NOW_S - 2)
     assert next_steps([serving(0, 5), early], desired=1).deployment_replicas == 2
