@@ -58,7 +58,7 @@ def test_the_deployment_shrinks_when_the_pod_is_empty():
 
 
 def test_a_removed_pod_that_is_still_to_be_seen_is_not_replaced():
-    """The Deployment is lowered already; the ReplicaSet has not deleted the pod, or nobody has heard of it yet."""
+    """The Deployment is lowered; the ReplicaSet has not deleted the pod, or nobody has heard of it yet."""
     again = next_steps([serving(0, 5), draining(1, 0)], desired=1, deployed=1)
     assert again.deployment_replicas == 1
     assert again.annotate == again.drain == again.events == ()
