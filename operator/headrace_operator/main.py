@@ -19,9 +19,10 @@ from headrace_operator.decide.settings import Settings
 from headrace_operator.ingest.watch import watch
 from headrace_operator.kube.auth import Credentials, credentials_of, load_configuration
 from headrace_operator.kube.client import KubeClient
-from headrace_operator.kube.elector import Elector, Leadership, LeaseTiming
+from headrace_operator.kube.elector import Elector, LeaseTiming
 from headrace_operator.kube.events import EventRecorder
 from headrace_operator.kube.kinds import WATCHED
+from headrace_operator.kube.leadership import Leadership
 from headrace_operator.kube.relist import Relister
 from headrace_operator.kube.store import Store
 from headrace_operator.observe.admin import AdminClient, Signer
@@ -29,7 +30,9 @@ from headrace_operator.observe.collector import Collector
 from headrace_operator.observe.ownership import PodOwnership
 from headrace_operator.observe.scraper import Scraper
 from headrace_operator.observe.specs import Specs
+from headrace_operator.observe.targets import Targets
 from headrace_operator.run.act import Actor
+from headrace_operator.run.engine_calls import EngineCalls
 from headrace_operator.run.health import Health
 from headrace_operator.run.http import build_app, serve
 from headrace_operator.run.metrics import OperatorMetrics
@@ -100,12 +103,12 @@ class Operator:
 
     def _build_collector(self, ownership: PodOwnership, metrics: OperatorMetrics) -> Collector:
         return Collector(
-            store=self._store,
+            targets=Targets(self._store, ownership),
             specs=self._specs,
             scraper=self._scraper,
-            ownership=ownership,
             interval_s=self._config.scrape_interval_s,
             wall_clock=wall_clock,
+            clock=clock,
             is_leader=self._leadership.valid,
             count=metrics.scraped,
         )
@@ -116,7 +119,7 @@ class Operator:
             store=self._store,
             leadership=self._leadership,
             recorder=EventRecorder(self._client, instance=self._me, clock=clock),
-            admin=self._admin,
+            engines=EngineCalls(admin=self._admin, leadership=self._leadership),
             count_write=metrics.wrote,
         )
         settings = Settings(

@@ -1,9 +1,4 @@
-"""Holds the Lease that gates every write; all replicas watch, one writes.
-
-`Leadership.valid` is asked before each write and answers by the monotonic clock: a process that was stopped,
-or whose renewals hang, stops being the leader by itself before another can become it. Every call has a
-deadline.
-"""
+"""Seeks and holds the Lease that gates every write: all replicas watch, one writes."""
 
 import asyncio
 import logging
@@ -16,6 +11,7 @@ from headrace_operator.decide.lease import LeaseAction, LeaseRecord, LeaseView, 
 from headrace_operator.kube.client import KubeClient
 from headrace_operator.kube.errors import KubeError, KubeUnreachableError
 from headrace_operator.kube.kinds import LEASES
+from headrace_operator.kube.leadership import Leadership
 
 logger = logging.getLogger(__name__)
 
@@ -34,30 +30,6 @@ class LeaseTiming:
         """The same proportions at another duration, which the Lease holds in whole seconds."""
         scale = round(duration_s) / cls().duration_s
         return cls(*(scale * value for value in astuple(cls())))
-
-
-class Leadership:
-    """Whether this process may write. Standing by until told otherwise."""
-
-    def __init__(self, clock: Callable[[], float]) -> None:
-        self._clock = clock
-        self._until_s: float | None = None
-        self.changed = asyncio.Event()
-
-    def valid(self) -> bool:
-        return self.remaining_s() > 0
-
-    def remaining_s(self) -> float:
-        """Seconds for which we are sure to be the only leader; 0 when we are not."""
-        return max(0.0, self._until_s - self._clock()) if self._until_s is not None else 0.0
-
-    def extend(self, until_s: float) -> None:
-        self._until_s = until_s
-        self.changed.set()
-
-    def end(self) -> None:
-        self._until_s = None
-        self.changed.set()
 
 
 class Elector:

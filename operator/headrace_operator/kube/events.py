@@ -67,8 +67,11 @@ class EventRecorder:
         try:
             if not await self._repeat(about, uid, reason, message):
                 await self._create(about, uid, type_, reason, message)
-        except (KubeError, KubeUnreachableError) as error:
+        except KubeUnreachableError as error:
             logger.warning("event %s not posted: %s", reason, error)
+        except KubeError as error:
+            level = logging.DEBUG if error.is_namespace_ending else logging.WARNING
+            logger.log(level, "event %s not posted: %s", reason, error)
 
     async def _repeat(self, about: Mapping[str, Any], uid: str, reason: str, message: str) -> bool:
         """Count one more on the Event of the same reason; False where there is none (any more)."""

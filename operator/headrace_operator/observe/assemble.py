@@ -26,7 +26,11 @@ def assemble(
 ) -> Observation:
     """`children` by kind; `pods` only those that the service owns."""
     previous = read(service.get("status"))
-    observed = tuple(observe_pod(pod, windows.latest(pod["metadata"]["uid"])) for pod in pods)
+    observed = tuple(
+        observe_pod(pod, windows.latest(uid), windows.told.get(uid))
+        for pod in pods
+        if (uid := pod["metadata"]["uid"])
+    )
     window = recent = None
     if isinstance(spec, ServiceSpec):
         ready_uids, fresh_s = [pod.uid for pod in observed if pod.ready], FRESH_INTERVALS * scrape_interval_s

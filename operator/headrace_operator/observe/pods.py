@@ -14,7 +14,10 @@ STARTING_REASONS = frozenset({"ContainerCreating", "PodInitializing"})
 MAX_MESSAGE = 1000
 
 
-def observe_pod(pod: Mapping[str, Any], newest: PodSample | None) -> PodObservation:
+def observe_pod(
+    pod: Mapping[str, Any], newest: PodSample | None, told: tuple[float, Limits] | None = None
+) -> PodObservation:
+    """`told` are the limits that the pod confirmed by a call, and when."""
     metadata, status = pod["metadata"], pod.get("status") or {}
     engine = _engine_status(status)
     trouble, message = _trouble(status, engine)
@@ -32,7 +35,7 @@ def observe_pod(pod: Mapping[str, Any], newest: PodSample | None) -> PodObservat
         trouble=trouble,
         trouble_message=message[:MAX_MESSAGE] if message else None,
         draining_since_s=unix_s((metadata.get("annotations") or {}).get(DRAINING_ANNOTATION)),
-        scrape=_scrape(newest) if newest else None,
+        scrape=_scrape(newest, told) if newest else None,
     )
 
 
@@ -99,13 +102,17 @@ def _true_since_s(status: Mapping[str, Any], condition_type: str) -> float | Non
     return next(transitions, None)
 
 
-def _scrape(newest: PodSample) -> Scrape:
-    gauges = newest.gauges
-    seqs, tokens = gauges.get(Gauge.MAX_NUM_SEQS), gauges.get(Gauge.MAX_NUM_BATCHED_TOKENS)
-    in_flight, draining = gauges.get(Gauge.IN_FLIGHT), gauges.get(Gauge.DRAINING)
+def _scrape(newest: PodSample, told: tuple[float, Limits] | None) -> Scrape:
+    in_flight, draining = newest.gauges.get(Gauge.IN_FLIGHT), newest.gauges.get(Gauge.DRAINING)
     return Scrape(
         at_s=newest.at_s,
-        limits=Limits(int(seqs), int(tokens)) if seqs is not None and tokens is not None else None,
+        limits=told[1] if told is not None and told[0] >= newest.at_s else _limits(newest),
         in_flight=None if in_flight is None else int(in_flight),
         draining=None if draining is None else draining > 0,
     )
+
+
+def _limits(newest: PodSample) -> Limits | None:
+    seqs = newest.gauges.get(Gauge.MAX_NUM_SEQS)
+    tokens = newest.gauges.get(Gauge.MAX_NUM_BATCHED_TOKENS)
+    return Limits(int(seqs), int(tokens)) if seqs is not None and tokens is not None else None

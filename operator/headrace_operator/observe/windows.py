@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from statistics import fmean
 from typing import Any
 
+from headrace_operator.api.spec import Limits
 from headrace_operator.decide.histogram import Histogram
 from headrace_operator.decide.observation import Window
 from headrace_operator.observe.sample import Buckets, PodSample
@@ -21,6 +22,8 @@ class ServiceWindows:
 
     pods: dict[str, PodSeries] = field(default_factory=dict)
     observing_since_s: float | None = None
+    told: dict[str, tuple[float, Limits]] = field(default_factory=dict)
+    """What a pod answered to a change of its limits, and when: newer than a scrape from before it."""
     _scraped_at_s: float | None = None
 
     def record(self, pod_uid: str, sample: PodSample, *, longest_break_s: float, retention_s: float) -> None:
@@ -33,6 +36,7 @@ class ServiceWindows:
             series.trim(sample.at_s - retention_s)
             if not series.samples:
                 del self.pods[uid]
+                self.told.pop(uid, None)
 
     def latest(self, pod_uid: str) -> PodSample | None:
         series = self.pods.get(pod_uid)

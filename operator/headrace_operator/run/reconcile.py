@@ -63,17 +63,19 @@ class Reconciler:
             deployment=children.get(DEPLOYMENTS.kind),
             service_uid=service["metadata"]["uid"],
         )
+        windows = self._collector.windows_of(service["metadata"]["uid"])
         observation: Observation = assemble(
             service,
             spec,
             children=children,
             pods=pods,
-            windows=self._collector.windows_of(service["metadata"]["uid"]),
+            windows=windows,
             scrape_interval_s=self._settings.scrape_interval_s,
             now_s=now_s,
         )
         plan = decide(observation, spec, settings=self._settings, now_s=now_s)
         acted = await self._actor.act(plan, service=service, observation=observation)
+        windows.told |= {uid: (self._wall_clock(), limits) for uid, limits in acted.limits.items()}
         wake_after_s = min(self._interval_s, plan.wake_after_s or self._interval_s)
         return min(wake_after_s, ENGINE_RETRY_S) if acted.engine_errors else wake_after_s
 

@@ -3,7 +3,8 @@
 from dataclasses import dataclass
 
 from headrace_operator.kube.errors import KubeError, KubeUnreachableError
-from headrace_operator.run.act import NameConflictError, NotLeadingError
+from headrace_operator.kube.leadership import NotLeadingError
+from headrace_operator.run.act import NameConflictError
 
 BASE_S = 1.0
 CEILING_S = 300.0

@@ -6,8 +6,8 @@ import random
 from collections.abc import Callable
 from typing import Protocol
 
-from headrace_operator.kube.elector import Leadership
 from headrace_operator.kube.kinds import Key
+from headrace_operator.kube.leadership import Leadership
 from headrace_operator.run.queue import WorkQueue
 from headrace_operator.run.retry import STANDBY_S, retry_after
 

@@ -1,5 +1,7 @@
 """The whole operator as a process beside a real control plane, and pods that a test plays the kubelet for."""
 
+import hashlib
+import itertools
 import json
 import os
 import secrets
@@ -7,22 +9,33 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
 import urllib.request
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
+import jwt
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
+from cryptography.hazmat.primitives.serialization import (
+    Encoding,
+    NoEncryption,
+    PrivateFormat,
+    PublicFormat,
+    load_pem_private_key,
+)
 
 from headrace_local.cluster import Cluster
+from headrace_local.probe import ClusterError
 
 REPOSITORY = Path(__file__).parents[3]
 SYSTEM_NAMESPACE = "headrace-system"
 START_TIMEOUT_S = 20.0
+_ADDRESSES = itertools.count(10)
 
 
 @pytest.fixture(scope="session")
@@ -43,6 +56,14 @@ def wait_for(check: Callable[[], Any], *, within_s: float = 20.0) -> Any:
             if time.monotonic() > deadline_s:
                 raise
         time.sleep(0.2)
+
+
+def is_served(cluster: Cluster) -> bool:
+    try:
+        cluster.kubectl("get", "infs", "-A")
+    except ClusterError:
+        return False
+    return True
 
 
 @dataclass
@@ -169,7 +190,7 @@ def service() -> Callable[..., dict[str, Any]]:
 def installed(control_plane: Cluster) -> Cluster:
     """The control plane with our resource and the operator's namespace."""
     control_plane.kubectl("apply", "--server-side", "-f", str(REPOSITORY / "crds"))
-    control_plane.kubectl("wait", "--for=condition=Established", "crd/inferenceservices.headrace.dev")
+    wait_for(lambda: is_served(control_plane))
     control_plane.kubectl("create", "namespace", SYSTEM_NAMESPACE)
     return control_plane
 
@@ -188,6 +209,96 @@ def admin_key(tmp_path_factory: pytest.TempPathFactory) -> Path:
     key = Ed25519PrivateKey.generate()
     file.write_bytes(key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()))
     return file
+
+
+class StubEngine:
+    """An engine as the operator sees it: metrics on 8000, admin port on 8001, an address of its own."""
+
+    def __init__(self, ip: str, public_keys: dict[str, Any]) -> None:
+        self.ip = ip
+        self.public_keys = public_keys
+        self.metrics = {"headrace_requests_received_total": 0.0}
+        self.limits = {"max_num_seqs": 256, "max_num_batched_tokens": 8192}
+        self.scrapes = 0
+        self.calls: list[tuple[str, str, dict[str, Any]]] = []
+        self._servers = [ThreadingHTTPServer((ip, port), self._handler()) for port in (8000, 8001)]
+        for server in self._servers:
+            threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True).start()
+
+    def close(self) -> None:
+        for server in self._servers:
+            server.shutdown()
+            server.server_close()
+
+    def exposition(self) -> str:
+        limits = {f'headrace_limit{{name="{name}"}}': value for name, value in self.limits.items()}
+        return "".join(f"{name} {value}\n" for name, value in {**self.metrics, **limits}.items())
+
+    def admin(self, method: str, path: str, token: str, body: bytes) -> dict[str, Any]:
+        """The reply to a call whose signature holds for this very call."""
+        header = jwt.get_unverified_header(token)
+        claims = jwt.decode(
+            token, self.public_keys[header["kid"]], algorithms=["EdDSA"], options={"verify_aud": False}
+        )
+        assert (claims["htm"], claims["htu"]) == (method, path)
+        self.calls.append((method, path, claims | {"body": json.loads(body or b"null")}))
+        if method == "PATCH":
+            self.limits |= json.loads(body)
+        return {"limits": self.limits, "draining": path.endswith("drain")}
+
+    def _handler(self) -> type[BaseHTTPRequestHandler]:
+        engine = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_GET(self) -> None:
+                if self.path == "/metrics":
+                    engine.scrapes += 1
+                    self._reply(engine.exposition().encode())
+                else:
+                    self._admin()
+
+            def _admin(self) -> None:
+                token = self.headers["Authorization"].removeprefix("Bearer ")
+                body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+                self._reply(json.dumps(engine.admin(self.command, self.path, token, body)).encode())
+
+            do_PATCH = do_POST = _admin
+
+            def _reply(self, body: bytes) -> None:
+                self.send_response(200)
+                self.send_header("Content-Length", str(len(body)))
+                self.send_header("ETag", '"1"')
+                self.end_headers()
+                self.wfile.write(body)
+
+            def log_message(self, *_: Any) -> None:
+                pass
+
+        return Handler
+
+
+@pytest.fixture
+def start_engine(installed: Cluster, admin_key: Path) -> Iterator[Callable[..., StubEngine]]:
+    """Starts stub engines, each at an address that the operator can reach."""
+    private = load_pem_private_key(admin_key.read_bytes(), password=None)
+    raw = private.public_key().public_bytes(Encoding.Raw, PublicFormat.Raw)
+    public_keys = {hashlib.sha256(raw).hexdigest()[:16]: private.public_key()}
+    host = installed.addresses.host
+    shown = subprocess.run(["ip", "-json", "addr", "show", "to", str(host)], check=True, capture_output=True)
+    link = next(entry["ifname"] for entry in json.loads(shown.stdout) if entry)
+    started: list[StubEngine] = []
+
+    def start() -> StubEngine:
+        # Never an address that a pod of an earlier test had: the operator may not know yet that it is gone.
+        ip = str(host + next(_ADDRESSES))
+        subprocess.run(["ip", "addr", "replace", f"{ip}/32", "dev", link], check=True)
+        started.append(StubEngine(ip, public_keys))
+        return started[-1]
+
+    yield start
+    for engine in started:
+        engine.close()
+        subprocess.run(["ip", "addr", "del", f"{engine.ip}/32", "dev", link], check=False)
 
 
 @pytest.fixture(scope="session")

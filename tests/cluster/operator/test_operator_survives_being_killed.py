@@ -114,7 +114,6 @@ def test_without_the_resource_it_waits_and_says_what_to_do(namespace, start_oper
         eventually(lambda: "apply crds/ first" in operator.log.read_text())
     finally:
         namespace.cluster.kubectl("apply", "--server-side", "-f", str(CRDS))
-    namespace.cluster.kubectl("wait", "--for=condition=Established", crd)
     operator.wait_ready()
     namespace.apply(service())
     eventually(lambda: namespace.get("deployment", "chat-engine"))

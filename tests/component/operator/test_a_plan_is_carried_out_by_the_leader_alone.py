@@ -8,12 +8,13 @@ from aiohttp import web
 from headrace_operator.api.status import Previous
 from headrace_operator.decide.observation import Observation
 from headrace_operator.decide.plan import Event, Plan, PodAnnotations
-from headrace_operator.kube.elector import Leadership
 from headrace_operator.kube.errors import KubeError
 from headrace_operator.kube.events import EventRecorder
 from headrace_operator.kube.kinds import CONFIG_MAPS, WATCHED
+from headrace_operator.kube.leadership import Leadership, NotLeadingError
 from headrace_operator.kube.store import Store
-from headrace_operator.run.act import Actor, NameConflictError, NotLeadingError
+from headrace_operator.run.act import Actor, NameConflictError
+from headrace_operator.run.engine_calls import EngineCalls
 
 SERVICE = {
     "apiVersion": "headrace.dev/v1alpha1",
@@ -62,7 +63,7 @@ async def actor(client):
         store=store,
         leadership=leadership,
         recorder=EventRecorder(client, instance="me", clock=clock),
-        admin=None,
+        engines=EngineCalls(admin=None, leadership=leadership),
         count_write=written.append,
     )
     actor.test_leadership, actor.test_store, actor.test_written = leadership, store, written

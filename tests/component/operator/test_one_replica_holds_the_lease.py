@@ -6,7 +6,8 @@ import pytest
 from aiohttp import web
 
 from headrace_operator.kube.client import KubeClient
-from headrace_operator.kube.elector import Elector, Leadership, LeaseTiming
+from headrace_operator.kube.elector import Elector, LeaseTiming
+from headrace_operator.kube.leadership import Leadership
 
 PATH = "/apis/coordination.k8s.io/v1/namespaces/headrace-system/leases/headrace-operator"
 TIMING = LeaseTiming(duration_s=15, renew_deadline_s=0.3, retry_s=2, margin_s=2)

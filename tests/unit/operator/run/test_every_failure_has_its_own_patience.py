@@ -3,7 +3,8 @@
 import pytest
 
 from headrace_operator.kube.errors import KubeError, KubeUnreachableError, error_from
-from headrace_operator.run.act import NameConflictError, NotLeadingError
+from headrace_operator.kube.leadership import NotLeadingError
+from headrace_operator.run.act import NameConflictError
 from headrace_operator.run.retry import CEILING_S, FORBIDDEN_S, Retry, retry_after
 
 MIDDLE = 0.5
