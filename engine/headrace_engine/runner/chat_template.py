@@ -1,116 +1,145 @@
-"""A model's chat template: Jinja in its immutable sandbox.
+"""A model's chat template, rendered in a process of its own.
 
-The template comes with the model and its author may be anyone. The sandbox keeps it from reaching Python;
-operators that grow a value without bound are refused, and so is output out of proportion. It is rendered once
-when it is loaded: a template that fails on two plain messages refuses the model.
+The template comes with the model and its author may be anyone. Jinja's sandbox keeps it from reaching Python,
+but not from computing for ever or making a string of gigabytes; so it runs in a child with little memory, a
+second of processor time for each rendering, and a bound on what it returns. A child that exceeds them is
+ended by the kernel; that conversation is refused, and the next one gets a new child. It is tried when it is
+loaded: a template that fails on one plain message refuses the model.
 """
 
 import json
+import os
+import struct
+import subprocess
+import sys
+import threading
 from collections.abc import Mapping, Sequence
-from datetime import datetime
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NoReturn
-
-from jinja2 import TemplateError
-from jinja2.ext import loopcontrols
-from jinja2.sandbox import ImmutableSandboxedEnvironment
+from typing import Any, BinaryIO, Self
 
 from headrace_engine.runner.errors import ModelLoadError
 from headrace_engine.runner.model_directory import file_in, read_json_if_there
 
+LENGTH = struct.Struct("<I")
 _MAX_TEMPLATE_CHARACTERS = 256 * 1024
-_MAX_REPEATED_CHARACTERS = 64 * 1024
-_CANNED = [{"role": "user", "content": "Hello"}]
+_WORKER = "headrace_engine.runner.template_worker"
+_CANNED = ({"role": "user", "content": "Hello"},)
 _TOKEN_NAMES = ("bos_token", "eos_token", "unk_token", "pad_token")
+_PASSED_ON = ("PATH", "PYTHONPATH", "LANG", "LC_ALL", "TZ")
 
 
 class ChatTemplateError(ValueError):
     """A conversation that the model's template does not take; the message is the template's own reason."""
 
 
-class _Sandbox(ImmutableSandboxedEnvironment):
-    """Refuses the operators by which a short template makes a huge string."""
+@dataclass(frozen=True, slots=True)
+class TemplateSource:
+    """The template's text, and the control strings that it may name (`bos_token` and so on)."""
 
-    intercepted_binops = frozenset(["*", "**", "%"])
+    text: str
+    tokens: Mapping[str, str]
 
-    def call_binop(self, context: Any, operator: str, left: Any, right: Any) -> Any:
-        if operator == "*" and not (isinstance(left, int | float) and isinstance(right, int | float)):
-            sized, count = (left, right) if not isinstance(left, int) else (right, left)
-            if not isinstance(count, int) or len(sized) * count > _MAX_REPEATED_CHARACTERS:
-                raise TemplateError("a repetition makes too large a value")
-        elif operator == "**" and (abs(left) > 1000 or abs(right) > 10):
-            raise TemplateError("a power makes too large a value")
-        elif operator == "%" and isinstance(left, str):
-            raise TemplateError("formatting with % is not allowed")
-        return super().call_binop(context, operator, left, right)
+    @classmethod
+    def read(cls, directory: Path) -> "TemplateSource | None":
+        """`chat_template.jinja`, else the one in `tokenizer_config.json`, else None.
+
+        Raises:
+            ModelLoadError: a file that cannot be read, or a template that is too long.
+        """
+        config = read_json_if_there(directory, "tokenizer_config.json")
+        text = _default(config.get("chat_template"))
+        if (directory / "chat_template.jinja").exists():
+            text = file_in(directory, "chat_template.jinja").read_text(encoding="utf-8")
+        if not isinstance(text, str):
+            return None
+        if len(text) > _MAX_TEMPLATE_CHARACTERS:
+            raise ModelLoadError(f"the chat template is longer than {_MAX_TEMPLATE_CHARACTERS} characters")
+        return cls(text, _token_strings(config))
 
 
 class ChatTemplate:
-    """A template that was parsed, and the token strings that it may name."""
+    """A template and its child process. Safe to use from several threads; renders one at a time."""
 
-    def __init__(self, source: str, tokens: Mapping[str, str]) -> None:
-        """Parses the template and tries it.
+    def __init__(self, source: TemplateSource) -> None:
+        """Starts the child and tries the template.
 
         Raises:
-            ModelLoadError: too long, no Jinja, or it refuses the plainest conversation.
+            ModelLoadError: it is no Jinja, or it refuses the plainest conversation.
         """
-        if len(source) > _MAX_TEMPLATE_CHARACTERS:
-            raise ModelLoadError(f"the chat template is longer than {_MAX_TEMPLATE_CHARACTERS} characters")
-        environment = _Sandbox(
-            trim_blocks=True, lstrip_blocks=True, extensions=[loopcontrols], autoescape=False
-        )
-        environment.filters["tojson"] = _to_json
-        environment.globals["raise_exception"] = _raise
-        environment.globals["strftime_now"] = _strftime_now
-        self._tokens = dict(tokens)
+        self._source = source
+        self._lock = threading.Lock()
+        self._child: subprocess.Popen[bytes] | None = None
         try:
-            self._template = environment.from_string(source)
             self.render(_CANNED)
-        except (TemplateError, ChatTemplateError) as error:
-            raise ModelLoadError(
-                f"the chat template cannot be used ({error}); fix chat_template.jinja"
-            ) from error
+        except ChatTemplateError as error:
+            self.close()
+            raise ModelLoadError(f"{error}; correct chat_template.jinja or tokenizer_config.json") from error
 
-    @classmethod
-    def load(cls, directory: Path) -> "ChatTemplate | None":
-        """The template of a model: `chat_template.jinja`, else the one in `tokenizer_config.json`, else None.
-
-        Raises:
-            ModelLoadError: there is one and it cannot be used.
-        """
-        config = read_json_if_there(directory, "tokenizer_config.json")
-        if (directory / "chat_template.jinja").exists():
-            source: Any = file_in(directory, "chat_template.jinja").read_text(encoding="utf-8")
-        else:
-            source = _default(config.get("chat_template"))
-        return cls(source, _token_strings(config)) if isinstance(source, str) else None
-
-    def render(
-        self, messages: Sequence[Mapping[str, Any]], *, add_generation_prompt: bool = True, **variables: Any
-    ) -> str:
+    def render(self, messages: Sequence[Mapping[str, Any]], **variables: Any) -> str:
         """The conversation as one text.
 
         Raises:
-            ChatTemplateError: the template refuses it.
+            ChatTemplateError: the template refuses it, or exceeds its limits.
         """
-        names = {
-            **variables,
-            **self._tokens,
-            "messages": messages,
-            "add_generation_prompt": add_generation_prompt,
-        }
+        with self._lock:
+            answer = self._ask({"messages": messages, **variables})
+        if (reason := answer.get("error")) is not None:
+            raise ChatTemplateError(f"the model's chat template refuses these messages: {reason}")
+        return str(answer["text"])
+
+    def close(self) -> None:
+        """Ends the child; a later rendering starts another."""
+        if self._child is not None:
+            self._child.kill()
+            self._child.communicate()
+            self._child = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _ask(self, variables: Mapping[str, Any]) -> dict[str, Any]:
+        child = self._running_child()
         try:
-            return self._template.render(names)
-        except (
-            TemplateError,
-            TypeError,
-            ValueError,
-            KeyError,
-            IndexError,
-            AttributeError,
-            ArithmeticError,
-        ) as error:
-            raise ChatTemplateError(f"the model's chat template refuses these messages: {error}") from error
+            send(child.stdin, variables)
+            answer = receive(child.stdout)
+        except OSError:
+            answer = None
+        if answer is None:
+            self.close()
+            raise ChatTemplateError("the model's chat template takes too much time or memory")
+        return answer
+
+    def _running_child(self) -> subprocess.Popen[bytes]:
+        if self._child is None or self._child.poll() is not None:
+            self._child = subprocess.Popen(  # noqa: S603 - this interpreter, our own module
+                [sys.executable, "-m", _WORKER],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.DEVNULL,
+                env={name: os.environ[name] for name in _PASSED_ON if name in os.environ},
+            )
+            send(self._child.stdin, {"template": self._source.text, "tokens": dict(self._source.tokens)})
+        return self._child
+
+
+def send(pipe: BinaryIO | Any, document: Mapping[str, Any]) -> None:
+    """Writes one JSON document, its length in front."""
+    data = json.dumps(document).encode()
+    pipe.write(LENGTH.pack(len(data)) + data)
+    pipe.flush()
+
+
+def receive(pipe: BinaryIO | Any) -> dict[str, Any] | None:
+    """Reads one document; None when the other side is gone."""
+    head = pipe.read(LENGTH.size)
+    if len(head) < LENGTH.size:
+        return None
+    data = pipe.read(LENGTH.unpack(head)[0])
+    return json.loads(data) if len(data) == LENGTH.unpack(head)[0] else None
 
 
 def _default(templates: Any) -> Any:
@@ -129,15 +158,3 @@ def _token_strings(config: Mapping[str, Any]) -> dict[str, str]:
         if isinstance(value, str):
             found[name] = value
     return found
-
-
-def _to_json(value: Any, indent: int | None = None) -> str:
-    return json.dumps(value, ensure_ascii=False, indent=indent)
-
-
-def _raise(message: str) -> NoReturn:
-    raise TemplateError(message)
-
-
-def _strftime_now(form: str) -> str:
-    return datetime.now().astimezone().strftime(form)

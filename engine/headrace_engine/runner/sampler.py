@@ -17,6 +17,8 @@ from torch.nn import functional
 
 from headrace_engine.core.request import Sampling
 
+_COLDEST = 1e-5
+"""Below this temperature logits would leave the range of float32: it is greedy."""
 _CANDIDATES = 64
 _GROUP_WIDTH = 256
 
@@ -30,7 +32,7 @@ class Draw:
 
     @property
     def is_greedy(self) -> bool:
-        return self.sampling.temperature == 0
+        return self.sampling.temperature < _COLDEST
 
     @property
     def is_filtered(self) -> bool:
@@ -79,10 +81,9 @@ def _sample_filtered(logits: Tensor, draws: Sequence[Draw]) -> list[int]:
     chosen = []
     for row, draw in enumerate(draws):
         sampling, row_values, row_ids = draw.sampling, values[row], ids[row]
-        wide = len(row_values)
-        while not _suffice(row_values, total[row], sampling) and wide < scaled.shape[-1]:
-            wide = min(wide * 16, scaled.shape[-1])
-            row_values, row_ids = scaled[row].topk(wide)
+        while not _suffice(row_values, total[row], sampling) and len(row_values) < scaled.shape[-1]:
+            wide = max(len(row_values) * 16, sampling.top_k)
+            row_values, row_ids = scaled[row].topk(min(wide, scaled.shape[-1]))
         chosen.append(int(row_ids[_draw_candidate(row_values, total[row], draw)]))
     return chosen
 
@@ -112,10 +113,12 @@ def _tempered(logits: Tensor, draws: Sequence[Draw]) -> Tensor:
 
 
 def _invert(cumulative: Tensor, draws: Sequence[Draw]) -> Tensor:
-    """The first index of each row whose cumulative mass exceeds its uniform share of the row's mass."""
+    """The first index of each row whose cumulative mass exceeds the row's uniform share of the whole."""
     uniforms = torch.tensor([[draw.uniform] for draw in draws], device=cumulative.device)
-    index = torch.searchsorted(cumulative, uniforms * cumulative[:, -1:], right=True)
-    return index.squeeze(-1).clamp(max=cumulative.shape[-1] - 1)
+    whole = cumulative[:, -1:]
+    # Rounding may lift the share to the whole, which no index exceeds.
+    share = torch.minimum(uniforms * whole, torch.nextafter(whole, torch.zeros_like(whole)))
+    return torch.searchsorted(cumulative, share, right=True).squeeze(-1)
 
 
 def top_candidates(values: Tensor, count: int) -> tuple[Tensor, Tensor]:

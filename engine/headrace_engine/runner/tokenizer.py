@@ -12,7 +12,7 @@ from typing import Any
 
 from tokenizers import Tokenizer as _Tokenizer
 
-from headrace_engine.runner.chat_template import ChatTemplate, ChatTemplateError
+from headrace_engine.runner.chat_template import ChatTemplate, ChatTemplateError, TemplateSource
 from headrace_engine.runner.detokenizer import (
     ByteLevelDecoder,
     IncrementalDecoder,
@@ -59,7 +59,8 @@ class Tokenizer:
         for tokenizer in (plain, controlled):
             tokenizer.no_truncation()
             tokenizer.no_padding()
-        return cls(plain, controlled, ChatTemplate.load(directory))
+        source = TemplateSource.read(directory)
+        return cls(plain, controlled, ChatTemplate(source) if source else None)
 
     @property
     def has_chat_template(self) -> bool:

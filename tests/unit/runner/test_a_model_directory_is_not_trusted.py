@@ -1,0 +1,194 @@
+"""What a hostile or broken model directory meets: an error that names the file or key, and nothing opened."""
+
+import json
+import pickle
+import shutil
+
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+
+from headrace_engine.runner.config import ModelConfig
+from headrace_engine.runner.errors import ModelLoadError
+from headrace_engine.runner.model_directory import file_in, read_json, resolve_model
+from headrace_engine.runner.model_runner import ModelRunner
+from headrace_engine.runner.weights import Weights
+
+INDEX = "model.safetensors.index.json"
+
+
+@pytest.fixture
+def model(tiny_model_dir, tmp_path):
+    return shutil.copytree(tiny_model_dir, tmp_path / "model")
+
+
+def edit(model, name, **changes):
+    document = json.loads((model / name).read_text())
+    document.update(changes)
+    (model / name).write_text(json.dumps(document))
+
+
+def load(model, **options):
+    return ModelRunner.load(model, **{"dtype": "float32", "num_blocks": 128, "max_model_len": 256, **options})
+
+
+def shard(model, names_of_second):
+    """Splits the weights into two files with an index."""
+    tensors = load_file(model / "model.safetensors")
+    (model / "model.safetensors").unlink()
+    parts = {
+        "one.safetensors": {n: t for n, t in tensors.items() if n not in names_of_second},
+        "two.safetensors": {n: t for n, t in tensors.items() if n in names_of_second},
+    }
+    for name, part in parts.items():
+        save_file(part, model / name)
+    weight_map = {tensor: name for name, part in parts.items() for tensor in part}
+    (model / INDEX).write_text(json.dumps({"weight_map": weight_map}))
+
+
+@pytest.mark.parametrize(
+    ("name", "changes", "key"),
+    [
+        ("config.json", {"auto_map": {"AutoModel": "evil.Model"}}, "auto_map"),
+        ("config.json", {"trust_remote_code": True}, "trust_remote_code"),
+        ("config.json", {"vision": [{"inner": {"auto_map": {}}}]}, "auto_map"),
+        ("generation_config.json", {"a": {"trust_remote_code": False}}, "trust_remote_code"),
+    ],
+)
+def test_a_model_that_asks_for_code_is_refused_and_the_key_named(model, name, changes, key):
+    edit(model, name, **changes)
+    with pytest.raises(ModelLoadError, match=key):
+        load(model)
+
+
+@pytest.mark.parametrize("name", ["../outside.safetensors", "/etc/passwd", "sub/../../outside.safetensors"])
+def test_a_name_that_leaves_the_directory_is_refused(model, name):
+    (model.parent / "outside.safetensors").write_bytes(b"secret")
+    with pytest.raises(ModelLoadError, match="outside"):
+        file_in(model, name)
+
+
+def test_a_link_that_leaves_the_directory_is_refused(model):
+    outside = model.parent / "outside.safetensors"
+    (model / "model.safetensors").rename(outside)
+    (model / "model.safetensors").symlink_to(outside)
+    with pytest.raises(ModelLoadError, match="outside"):
+        load(model)
+
+
+def test_the_index_may_name_safetensors_alone(model):
+    ran = model / "ran"
+
+    class Bomb:
+        def __reduce__(self):
+            return (open, (str(ran), "w"))
+
+    (model / "weights.bin").write_bytes(pickle.dumps(Bomb()))
+    (model / "model.safetensors").unlink()
+    (model / INDEX).write_text(json.dumps({"weight_map": {"model.norm.weight": "weights.bin"}}))
+    with pytest.raises(ModelLoadError, match=r"weights\.bin"):
+        load(model)
+    assert not ran.exists()
+
+
+def test_pickled_weights_are_not_looked_for(model):
+    (model / "model.safetensors").rename(model / "pytorch_model.bin")
+    with pytest.raises(ModelLoadError, match="safetensors files only"):
+        load(model)
+
+
+def test_shards_make_the_same_model_as_one_file(model, tiny_model_dir):
+    shard(model, {"model.norm.weight", "model.layers.2.mlp.up_proj.weight"})
+    with Weights(model, torch.float32) as sharded, Weights(tiny_model_dir, torch.float32) as whole:
+        for name in ("model.norm.weight", "model.layers.0.input_layernorm.weight"):
+            assert torch.equal(sharded.tensor(name, 128), whole.tensor(name, 128))
+
+
+def test_a_missing_shard_is_named(model):
+    shard(model, {"model.norm.weight"})
+    (model / "two.safetensors").unlink()
+    with pytest.raises(ModelLoadError, match=r"two\.safetensors"):
+        load(model)
+
+
+def test_a_shard_without_its_tensor_names_the_tensor(model):
+    shard(model, {"model.norm.weight"})
+    (model / INDEX).write_text(json.dumps({"weight_map": {"model.embed_tokens.weight": "one.safetensors"}}))
+    with pytest.raises(ModelLoadError, match=r"model\.norm\.weight"):
+        load(model)
+
+
+@pytest.mark.parametrize("keep", [0, 4, 8, 100, 20_000, -1])
+def test_a_truncated_file_is_named(model, keep):
+    path = model / "model.safetensors"
+    path.write_bytes(path.read_bytes()[:keep])
+    with pytest.raises(ModelLoadError, match=r"model\.safetensors is truncated"):
+        load(model)
+
+
+@pytest.mark.parametrize("length", [2**63, 2**40, 10**9])
+def test_a_header_that_claims_more_than_the_file_has_allocates_nothing(model, length):
+    (model / "model.safetensors").write_bytes(length.to_bytes(8, "little") + b"{}" * 100)
+    with pytest.raises(ModelLoadError, match=r"model\.safetensors"):
+        load(model)
+
+
+def test_weights_of_another_shape_than_the_config_says(model):
+    edit(model, "config.json", intermediate_size=360)
+    with pytest.raises(ModelLoadError, match=r"gate_proj.*\(352, 128\).*\(360, 128\)"):
+        load(model)
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"architectures": ["MambaForCausalLM"]}, "MambaForCausalLM.*LlamaForCausalLM"),
+        ({"architectures": []}, "architectures"),
+        ({"hidden_size": "128"}, "hidden_size"),
+        ({"hidden_size": -1}, "hidden_size"),
+        ({"num_hidden_layers": 10**9}, "num_hidden_layers"),
+        ({"num_key_value_heads": 3}, "do not divide"),
+        ({"vocab_size": True}, "vocab_size"),
+        ({"rms_norm_eps": float("nan")}, "rms_norm_eps"),
+        ({"hidden_act": "gelu"}, "hidden_act"),
+        ({"attention_bias": True}, "attention_bias"),
+        ({"quantization_config": {"quant_method": "gptq"}}, "quantized"),
+        ({"rope_parameters": {"rope_type": "yarn", "rope_theta": 1.0}}, "yarn"),
+        ({"rope_parameters": [1]}, "rope_parameters"),
+        ({"max_position_embeddings": None}, "max_position_embeddings"),
+    ],
+)
+def test_a_config_that_cannot_be_served_names_the_key(model, changes, said):
+    edit(model, "config.json", **changes)
+    with pytest.raises(ModelLoadError, match=said):
+        load(model)
+
+
+def test_end_of_sequence_ids_come_from_the_generation_config(model):
+    edit(model, "generation_config.json", eos_token_id=[2, 0])
+    assert ModelConfig.load(model).eos_token_ids == {0, 2}
+    edit(model, "generation_config.json", eos_token_id=1024)
+    with pytest.raises(ModelLoadError, match="below 1024"):
+        ModelConfig.load(model)
+
+
+@pytest.mark.parametrize("text", ["", "[1]", "{", '{"a":' + "[" * 100_000, "\xff"])
+def test_json_that_is_none(model, text):
+    (model / "config.json").write_bytes(text.encode("latin-1"))
+    with pytest.raises(ModelLoadError, match=r"config\.json"):
+        read_json(model, "config.json")
+
+
+def test_a_context_longer_than_the_model_says_what_is_possible(model):
+    with pytest.raises(ModelLoadError, match="at most 2048"):
+        load(model, max_model_len=4096)
+
+
+def test_an_unknown_model_says_where_it_was_looked_for(tmp_path, monkeypatch):
+    monkeypatch.setenv("HEADRACE_MODELS", str(tmp_path))
+    (tmp_path / "here").mkdir()
+    assert resolve_model("here") == tmp_path / "here"
+    with pytest.raises(ModelLoadError, match=str(tmp_path)):
+        resolve_model("there")
+    with pytest.raises(ModelLoadError, match="headrace models list"):
+        resolve_model("../here/../nowhere")

@@ -1,0 +1,100 @@
+"""What a model's author may do with a chat template, and what not: reach Python, or cost too much."""
+
+import pytest
+
+from headrace_engine.runner.chat_template import ChatTemplate, ChatTemplateError, TemplateSource
+from headrace_engine.runner.errors import ModelLoadError
+
+
+def render(source, messages=({"role": "user", "content": "Hello"},), **variables):
+    with ChatTemplate(TemplateSource(source, {"bos_token": "<s>"})) as template:
+        return template.render(messages, **variables)
+
+
+def test_templates_may_use_what_models_use():
+    source = (
+        "{{ bos_token }}{% for m in messages %}{% if loop.index > 2 %}{% break %}{% endif %}"
+        "{{ m['role'] | upper }}: {{ m['content'] | trim }}{% endfor %}"
+        "{% if tools %}{{ tools | tojson }}{% endif %}{% if add_generation_prompt %}>{% endif %}"
+    )
+    assert render(source, tools=[{"a": "<ü>"}], add_generation_prompt=True) == '<s>USER: Hello[{"a": "<ü>"}]>'
+
+
+def test_a_template_s_own_refusal_is_told():
+    source = "{% if messages[0].role == 'tool' %}{{ raise_exception('tools are not known here') }}{% endif %}"
+    with pytest.raises(ChatTemplateError, match="tools are not known here"):
+        render(source, [{"role": "tool", "content": ""}])
+
+
+ESCAPES = (
+    "{{ ''.__class__.__mro__[1].__subclasses__() }}",
+    "{{ messages.__class__ }}",
+    "{{ cycler.__init__.__globals__.os.popen('id').read() }}",
+    "{{ self.__init__.__globals__ }}",
+    "{{ ''|attr('__class__') }}",
+    "{{ '%s'|format(messages)|attr('format')('{0.__class__}') }}",
+    "{{ '{0.__class__.__mro__}'.format(1) }}",
+    "{{ ('{0.__cla' ~ 'ss__}').format(1) }}",
+    "{{ lipsum.__globals__ }}",
+    "{{ messages.append(1) }}",
+    "{{ messages[0].update({'role': 'system'}) }}",
+    "{{ ''.join(['_'] * 2) }}{{ messages|map(attribute='__class__')|list }}",
+    "{% set x = [].__len__.__self__ %}{{ x.__class__ }}",
+    "{% include '/etc/passwd' %}",
+    "{% import 'os' as os %}",
+    "{{ raise_exception.__globals__ }}",
+    "{{ strftime_now.__globals__['json'] }}",
+    "{{ namespace.__init__.__globals__ }}",
+)
+
+
+@pytest.mark.parametrize("source", ESCAPES)
+def test_what_tries_to_leave_the_sandbox_is_an_error_or_inert(source):
+    try:
+        rendered = render(source)
+    except ModelLoadError:
+        return
+    for sign in ("<class", "uid=", "root:", "module", "subclasses", "mappingproxy"):
+        assert sign not in rendered
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "{{ 'a' * 10**9 }}",
+        "{{ 10**9 * 'a' }}",
+        "{{ [0] * 10**9 }}",
+        "{{ 9**(9**9) }}",
+        "{{ '%0999999999d' % 1 }}",
+        "{{ 'a'.center(10**9) }}",
+        "{{ 'a'.ljust(999999999) }}",
+        "{{ 'a'|center(999999999) }}",
+        "{{ '{:>999999999}'.format(1) }}",
+        "{{ range(10**9)|list }}",
+        "{% for a in range(99999) %}{{ 'x' * 99 }}{% endfor %}",
+    ],
+)
+def test_what_makes_a_huge_value_is_an_error(source):
+    with pytest.raises(ModelLoadError, match="chat template"):
+        render(source)
+
+
+def test_a_broken_template_refuses_the_model():
+    with pytest.raises(ModelLoadError, match=r"chat_template\.jinja"):
+        render("{% for %}")
+
+
+def test_a_template_of_megabytes_refuses_the_model(tmp_path):
+    (tmp_path / "chat_template.jinja").write_text("x" * 300_000)
+    with pytest.raises(ModelLoadError, match="longer than"):
+        TemplateSource.read(tmp_path)
+
+
+def test_a_conversation_that_costs_too_much_is_refused_and_the_next_one_served():
+    forever = "{% for a in range(99999) %}{% for b in range(99999) %}{% endfor %}{% endfor %}"
+    source = "{% if messages|length > 1 %}" + forever + "{% endif %}ok"
+    message = {"role": "user", "content": ""}
+    with ChatTemplate(TemplateSource(source, {})) as template:
+        with pytest.raises(ChatTemplateError, match="too much time"):
+            template.render([message, message])
+        assert template.render([message]) == "ok"

@@ -1,0 +1,101 @@
+"""How many KV blocks are allocated, and what is said when memory is too small."""
+
+import re
+from pathlib import Path
+
+import pytest
+import torch
+
+from headrace_engine.runner.errors import ModelLoadError
+from headrace_engine.runner.kv_cache import KVCache, KVShape, fit_blocks
+from headrace_engine.runner.memory import available_bytes
+
+MIB = 1 << 20
+SHAPE = KVShape(num_layers=8, num_kv_heads=4, head_dim=64, block_size=64, dtype=torch.float32)
+"""One block is exactly 1 MiB."""
+
+
+def fit(**options):
+    return fit_blocks(
+        SHAPE, **{"max_model_len": 640, "max_num_seqs": 8, "available_bytes": 1000 * MIB, **options}
+    )
+
+
+def test_a_block_is_a_mebibyte():
+    assert SHAPE.block_bytes == MIB
+
+
+def test_every_sequence_may_reach_its_full_length_where_memory_allows():
+    assert fit() == 8 * 10
+
+
+def test_a_part_of_a_block_takes_a_block():
+    assert fit(max_model_len=641) == 8 * 11
+
+
+def test_little_memory_leaves_less_than_all_need():
+    assert fit(available_bytes=100 * MIB) == 60
+
+
+def test_the_budget_asked_for_is_taken_as_it_is():
+    assert fit(memory_bytes=200 * MIB) == 200
+    assert fit(num_blocks=17, memory_bytes=200 * MIB) == 17
+
+
+def test_less_than_one_sequence_is_refused_with_the_length_that_fits():
+    with pytest.raises(ModelLoadError, match=re.escape("lower --max-model-len to at most 384")) as refusal:
+        fit(available_bytes=10 * MIB)
+    assert "6 MiB of 10 MiB" in str(refusal.value)
+
+
+def test_more_than_there_is_is_refused():
+    with pytest.raises(ModelLoadError, match="asks for 2000 MiB and 1000 MiB"):
+        fit(memory_bytes=2000 * MIB)
+
+
+def test_memory_is_touched_only_where_it_is_used():
+    cache = KVCache(SHAPE, 4096)
+    assert cache.keys.nbytes + cache.values.nbytes == 4096 * MIB
+    assert cache.keys[3, 4000].count_nonzero() == 0
+    assert resident_bytes() < 2048 * MIB
+
+
+def resident_bytes():
+    return int(Path("/proc/self/statm").read_text().split()[1]) * 4096
+
+
+@pytest.fixture
+def machine(tmp_path):
+    """A machine with 8 GiB available, and a control group path for this process."""
+    proc, cgroups = tmp_path / "proc", tmp_path / "cgroup"
+    (proc / "self").mkdir(parents=True)
+    (cgroups / "pods/engine").mkdir(parents=True)
+    (proc / "meminfo").write_text("MemTotal: 16777216 kB\nMemAvailable: 8388608 kB\n")
+    (proc / "self/cgroup").write_text("0::/pods/engine\n")
+    return proc, cgroups
+
+
+def limit(group, maximum, current, inactive_file=0):
+    (group / "memory.max").write_text(f"{maximum}\n")
+    (group / "memory.current").write_text(f"{current}\n")
+    (group / "memory.stat").write_text(f"anon 5\ninactive_file {inactive_file}\n")
+
+
+def test_without_limits_the_machine_decides(machine):
+    assert available_bytes(*machine) == 8192 * MIB
+
+
+def test_a_control_group_s_limit_counts_without_its_clean_page_cache(machine):
+    limit(machine[1] / "pods/engine", 2048 * MIB, 1024 * MIB, inactive_file=512 * MIB)
+    assert available_bytes(*machine) == 1536 * MIB
+
+
+def test_the_tightest_group_above_decides(machine):
+    limit(machine[1] / "pods/engine", "max", 0)
+    limit(machine[1] / "pods", 1024 * MIB, 1000 * MIB)
+    assert available_bytes(*machine) == 24 * MIB
+
+
+def test_a_group_over_its_limit_leaves_nothing(machine):
+    limit(machine[1] / "pods/engine", 100 * MIB, 200 * MIB)
+    assert available_bytes(*machine) == 0
