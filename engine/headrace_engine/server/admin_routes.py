@@ -8,7 +8,7 @@ from typing import Any
 from fastapi import APIRouter, Request
 from starlette.responses import Response
 
-from headrace_engine.server.active_limits import StaleRevision
+from headrace_engine.server.active_limits import ActiveLimits, StaleRevision
 from headrace_engine.server.admin_auth import AdminAuth
 from headrace_engine.server.body import read_bytes
 from headrace_engine.server.drain import Drain
@@ -23,29 +23,34 @@ ADMIN_BODY = BodyBounds(64 << 10, max_values=4096, max_depth=16)
 LONGEST_DRAIN_S = 24 * 3600.0
 
 
-def admin_routes(service: Service, auth: AdminAuth, drain: Drain, default_drain_s: float) -> APIRouter:
-    router = APIRouter(prefix="/v1/admin")
+class AdminCalls:
+    """Lets callers in, and writes down what they did."""
 
-    async def authorized(request: Request) -> dict[str, Any]:
+    def __init__(self, auth: AdminAuth, body_timeout_s: float) -> None:
+        self._auth = auth
+        self._body_timeout_s = body_timeout_s
+
+    async def document(self, request: Request) -> dict[str, Any]:
         """The call's body, once its caller is known. Nothing is parsed for a stranger."""
-        body = await read_bytes(request, ADMIN_BODY.max_bytes, service.http_limits.body_timeout_s)
-        caller = auth.caller(request, body)
+        body = await read_bytes(request, ADMIN_BODY.max_bytes, self._body_timeout_s)
+        caller = self._auth.caller(request, body)
         document = parse_object(body, ADMIN_BODY) if body else {}
-        audit.info(
-            "admin call",
-            extra={"caller": caller, "method": request.method, "path": request.url.path, "change": document},
-        )
+        what = {"method": request.method, "path": request.url.path, "change": document}
+        audit.info("admin call", extra={"caller": caller, **what})
         return document
+
+
+def limit_routes(service: Service, calls: AdminCalls) -> APIRouter:
+    router = APIRouter(prefix="/v1/admin")
 
     @router.get("/limits")
     async def get_limits(request: Request) -> Response:
-        await authorized(request)
-        limits = service.serving().limits
-        return json_response(limits.document(), headers={"etag": limits.etag})
+        await calls.document(request)
+        return _limits(service.serving().limits)
 
     @router.patch("/limits")
     async def patch_limits(request: Request) -> Response:
-        changes = await authorized(request)
+        changes = await calls.document(request)
         limits = service.serving().limits
         if_match = request.headers.get("if-match")
         if if_match is None:
@@ -54,23 +59,33 @@ def admin_routes(service: Service, auth: AdminAuth, drain: Drain, default_drain_
         try:
             await limits.change(changes, if_match)
         except StaleRevision:
-            return json_response(limits.document(), 412, {"etag": limits.etag})
-        return json_response(limits.document(), headers={"etag": limits.etag})
+            return _limits(limits, 412)
+        return _limits(limits)
+
+    return router
+
+
+def drain_routes(service: Service, calls: AdminCalls, drain: Drain, default_drain_s: float) -> APIRouter:
+    router = APIRouter(prefix="/v1/admin")
 
     @router.post("/drain")
     async def post_drain(request: Request) -> Response:
-        timeout_s = _timeout_s(await authorized(request), default_drain_s)
+        timeout_s = _timeout_s(await calls.document(request), default_drain_s)
         serving = service.serving()
         drain.begin(timeout_s)
         return json_response({"draining": True, "in_flight": serving.engine.num_unanswered}, 202)
 
     @router.get("/drain")
     async def get_drain(request: Request) -> Response:
-        await authorized(request)
+        await calls.document(request)
         in_flight = service.serving().engine.num_unanswered
         return json_response({"draining": drain.begun, "in_flight": in_flight, "drained": drain.drained})
 
     return router
+
+
+def _limits(limits: ActiveLimits, status: int = 200) -> Response:
+    return json_response(limits.document(), status, {"etag": limits.etag})
 
 
 def _timeout_s(document: dict[str, Any], default_s: float) -> float:

@@ -29,19 +29,7 @@ def submit(
         raise invalid(param, f"This server runs at most {capacity.max_num_seqs} prompts at once.")
     serving.prompts.check_ids("stop_token_ids", parameters.stop_token_ids or ())
     requests = [
-        Request(
-            request_id=f"{answer_id}-{index}",
-            prompt_token_ids=prompt,
-            max_tokens=_max_tokens(parameters, len(prompt), capacity.max_model_len),
-            arrival_s=arrival_s,
-            sampling=_sampling(parameters),
-            stop_token_ids=_stop_ids(parameters, engine.model.eos_token_ids),
-            min_tokens=parameters.min_tokens or 0,
-            priority=parameters.priority or 0,
-            queue_deadline_s=None
-            if serving.queue_deadline_s is None
-            else arrival_s + serving.queue_deadline_s,
-        )
+        _request(serving, parameters, prompt, f"{answer_id}-{index}", arrival_s)
         for index, prompt in enumerate(prompts)
     ]
     outputs = {
@@ -55,6 +43,27 @@ def submit(
     }
     retry_after_s = min(max(1.0, serving.queue_deadline_s or 1.0), 60.0)
     return Generation(engine, engine.submit(requests), outputs, param=param, retry_after_s=retry_after_s)
+
+
+def _request(
+    serving: Serving,
+    parameters: GenerationParameters,
+    prompt: tuple[int, ...],
+    request_id: str,
+    arrival_s: float,
+) -> Request:
+    model, deadline_s = serving.engine.model, serving.queue_deadline_s
+    return Request(
+        request_id=request_id,
+        prompt_token_ids=prompt,
+        max_tokens=_max_tokens(parameters, len(prompt), model.capacity.max_model_len),
+        arrival_s=arrival_s,
+        sampling=_sampling(parameters),
+        stop_token_ids=_stop_ids(parameters, model.eos_token_ids),
+        min_tokens=parameters.min_tokens or 0,
+        priority=parameters.priority or 0,
+        queue_deadline_s=None if deadline_s is None else arrival_s + deadline_s,
+    )
 
 
 def _max_tokens(parameters: GenerationParameters, num_prompt_tokens: int, max_model_len: int) -> int:

@@ -11,7 +11,7 @@ from starlette.responses import Response
 from starlette.types import ASGIApp
 
 from headrace_engine.server.admin_auth import AdminAuth
-from headrace_engine.server.admin_routes import admin_routes
+from headrace_engine.server.admin_routes import AdminCalls, drain_routes, limit_routes
 from headrace_engine.server.drain import Drain
 from headrace_engine.server.errors import ApiError, failed, invalid
 from headrace_engine.server.guard import Guard
@@ -30,7 +30,9 @@ def serving_app(service: Service) -> ASGIApp:
 
 def admin_app(service: Service, auth: AdminAuth, drain: Drain, default_drain_s: float) -> ASGIApp:
     """What the operator reaches, on a port of its own."""
-    return _guarded(service, admin_routes(service, auth, drain, default_drain_s))
+    calls = AdminCalls(auth, service.http_limits.body_timeout_s)
+    drains = drain_routes(service, calls, drain, default_drain_s)
+    return _guarded(service, limit_routes(service, calls), drains)
 
 
 def _guarded(service: Service, *routers: APIRouter) -> ASGIApp:

@@ -6,7 +6,7 @@ that disconnects, streaming or not, is noticed here and its requests are aborted
 
 import asyncio
 import random
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any, assert_never
 
@@ -157,12 +157,3 @@ class Generation:
         unfinished = [name for name, output in self._outputs.items() if output.finished is None]
         if unfinished:
             self._engine.abort(unfinished)
-
-
-def finish_reason(reason: FinishReason | None) -> str | None:
-    """As OpenAI says it: `stop` or `length`."""
-    return None if reason is None else reason.value
-
-
-def request_ids(answer_id: str, count: int) -> Sequence[str]:
-    return [f"{answer_id}-{index}" for index in range(count)]

@@ -16,6 +16,7 @@ class HttpLimits:
     """A client that reads nothing for this long, while there is something to read, is cut off."""
     max_body_reads: int = 4096
     """Pieces in which one body may come: a body in one-byte chunks costs more than any model."""
+    max_pipelined_bytes: int = 64 << 10
     max_connections: int = 2304
     max_connections_per_address: int = 1152
     """One address may be a gateway or a node's address translation, so this is half of all and not a

@@ -68,6 +68,8 @@ class BoundedProtocol(H11Protocol):
         self._limits = limits
         self._open = open_connections
         self._address: str | None = None
+        self._early = b""
+        """Pipelined behind the request that is being answered."""
         self._header_timer: asyncio.TimerHandle | None = None
         self._stall_timer: asyncio.TimerHandle | None = None
         self.conn = _CountingConnection(limits)
@@ -95,11 +97,23 @@ class BoundedProtocol(H11Protocol):
     def data_received(self, data: bytes) -> None:
         if self.transport.is_closing():
             return
+        if self._is_answering():
+            self._keep_for_later(data)
+            return
         super().data_received(data)
+        if self._is_answering():
+            # What was pipelined behind the request made h11 pause; an unread socket hides a disconnect.
+            self.flow.resume_reading()
         if self.conn.their_state is not h11.IDLE:
             self._unset_header_timer()
         elif self._header_timer is None:
             self._await_headers()
+
+    def on_response_complete(self) -> None:
+        super().on_response_complete()
+        if self._early and not self.transport.is_closing():
+            early, self._early = self._early, b""
+            self.data_received(early)
 
     def pause_writing(self) -> None:
         super().pause_writing()
@@ -114,6 +128,15 @@ class BoundedProtocol(H11Protocol):
         if self.conn.our_state in (h11.IDLE, h11.SEND_RESPONSE):
             self.transport.write(_raw_answer(400, error_bytes(invalid(None, msg).body)))
         self.transport.close()
+
+    def _is_answering(self) -> bool:
+        """The request is complete and its response is not: more bytes belong to a later request."""
+        return self.conn.their_state is h11.DONE and not self.cycle.response_complete
+
+    def _keep_for_later(self, data: bytes) -> None:
+        self._early += data
+        if len(self._early) > self._limits.max_pipelined_bytes:
+            self.transport.abort()
 
     def _await_headers(self) -> None:
         self._header_timer = self.loop.call_later(self._limits.header_timeout_s, self._no_headers_came)

@@ -14,7 +14,6 @@ from headrace_engine.core.request import FinishReason
 from headrace_engine.server.output import Usage
 
 DONE = b"data: [DONE]\n\n"
-EMPTY = b'""'
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,6 +6,8 @@ import socket
 import httpx
 import pytest
 
+MOST_STEPS_AFTER = 5
+"""The step under way, and those that run while this busy process gets around to reading the socket."""
 LONG = {"model": "alphabet", "prompt": "a", "max_tokens": 200, "ignore_eos": True}
 
 
@@ -22,13 +24,12 @@ def test_its_request_is_aborted_within_a_step(start, stream) -> None:
     connection = server.connect()
     connection.sendall(request_bytes(LONG | {"stream": stream}))
     server.eventually(lambda: len(server.model.plans) >= 3)
-    connection.close()
-    server.eventually(lambda: server.metric("headrace_requests_aborted_total") == 1, timeout_s=1)
     steps = len(server.model.plans)
+    connection.close()
+    server.eventually(lambda: server.metric("headrace_requests_aborted_total") == 1)
     assert server.metric("vllm:kv_cache_usage_perc") == 0
     assert server.metric("headrace_in_flight") == 0
-    assert steps < 100
-    assert len(server.model.plans) == steps
+    assert len(server.model.plans) <= steps + MOST_STEPS_AFTER
 
 
 def test_one_that_leaves_while_it_waits_is_never_scheduled(start) -> None:
@@ -40,7 +41,7 @@ def test_one_that_leaves_while_it_waits_is_never_scheduled(start) -> None:
         waiting.sendall(request_bytes(LONG))
         server.eventually(lambda: server.metric("vllm:num_requests_waiting") == 1)
         waiting.close()
-        server.eventually(lambda: server.metric("vllm:num_requests_waiting") == 0, timeout_s=1)
+        server.eventually(lambda: server.metric("vllm:num_requests_waiting") == 0)
     assert server.metric("headrace_queue_time_seconds_count") == 1
 
 
@@ -65,3 +66,14 @@ def test_half_of_many_leave_and_the_others_read_on(start) -> None:
         "aborted": server.metric("headrace_requests_aborted_total"),
     }
     assert counts["received"] == counts["finished"] + counts["aborted"]
+
+
+def test_one_that_pipelines_cannot_hide_that_it_left(start) -> None:
+    server = start(step_s=0.01)
+    connection = server.connect()
+    connection.sendall(request_bytes(LONG) * 2)
+    server.eventually(lambda: len(server.model.plans) >= 2)
+    connection.sendall(request_bytes(LONG))
+    connection.close()
+    server.eventually(lambda: server.metric("headrace_requests_aborted_total") == 1)
+    assert server.metric("headrace_requests_received_total") == 1

@@ -3,6 +3,7 @@ served.
 """
 
 import contextlib
+import itertools
 import socket
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -12,6 +13,13 @@ import pytest
 from headrace_engine.server.http_limits import HttpLimits
 
 QUICK = HttpLimits(header_timeout_s=0.3, body_timeout_s=0.3, keep_alive_s=0.3, write_stall_s=0.3)
+
+
+def read_all(connection: socket.socket) -> bytes:
+    received = b""
+    while piece := connection.recv(65536):
+        received += piece
+    return received
 
 
 def status_of(answer: bytes) -> int:
@@ -60,6 +68,32 @@ def test_a_request_out_of_bounds_gets_its_status(server, request_, status) -> No
 def test_an_upgrade_is_no_way_around(server) -> None:
     answer = server.raw(get("Upgrade: websocket", "Connection: Upgrade", "Sec-WebSocket-Key: x"))
     assert status_of(answer) == 200
+
+
+@pytest.mark.parametrize("cuts", [(), (40,), (70, 75, 130)], ids=["at once", "in two", "in four"])
+def test_pipelined_requests_are_answered_in_order(server, cuts) -> None:
+    def ask(letter: str) -> bytes:
+        body = b'{"model":"alphabet","prompt":"%b","max_tokens":40}' % letter.encode()
+        return post(body, f"Content-Length: {len(body)}")
+
+    requests = ask("w") + ask("x") + get()
+    with server.connect() as connection:
+        for start_, end in itertools.pairwise((0, *cuts, len(requests))):
+            connection.sendall(requests[start_:end])
+            time.sleep(0.01)
+        answer = read_all(connection)
+    assert [part in answer for part in (b'"text":"xyz"', b'"text":"yz"', b'"status":"live"')] == [True] * 3
+    assert answer.index(b'"xyz"') < answer.index(b'"yz"') < answer.index(b'"live"')
+
+
+def test_a_flood_behind_a_request_is_cut_off(start) -> None:
+    server = start(step_s=0.01)
+    body = b'{"model":"alphabet","prompt":"a","max_tokens":200,"ignore_eos":true}'
+    with server.connect() as connection, contextlib.suppress(OSError):
+        connection.sendall(post(body, f"Content-Length: {len(body)}"))
+        server.eventually(lambda: len(server.model.plans) > 0)
+        connection.sendall(b"GET / HTTP/1.1\r\n" * 20_000)
+    server.eventually(lambda: server.metric("headrace_requests_aborted_total") == 1)
 
 
 def test_a_silent_connection_is_closed(start) -> None:
