@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+import httpx
 import openai
 
 from headrace_local.story.failure import StoryFailed
@@ -26,15 +27,25 @@ class Chatted:
 def chat(stage: Stage, base_url: str) -> Chatted:
     """Asks one question and tells the answer as it comes."""
     stage.narrator.chapter("A chat, by the official openai client")
-    # No key: through kubectl's proxy an Authorization header would be taken for Kubernetes' own.
-    client = openai.OpenAI(base_url=base_url, api_key="", max_retries=0, timeout=60)
     look = f"curl {base_url}/models"
     try:
+        client = openai.OpenAI(
+            base_url=base_url,
+            api_key="unused",
+            http_client=openai.DefaultHttpxClient(event_hooks={"request": [_drop_key]}),
+            max_retries=0,
+            timeout=60,
+        )
         model = client.models.list().data[0].id
         stage.narrator.tell(f"{base_url} serves {model}; asking: {QUESTION}")
         return _stream(stage, client, base_url, model)
     except openai.OpenAIError as error:
         raise StoryFailed("a streamed answer", f"{type(error).__name__}: {error}", look) from error
+
+
+def _drop_key(request: httpx.Request) -> None:
+    """Through kubectl's proxy, an Authorization header would be taken for Kubernetes' own."""
+    request.headers.pop("authorization", None)
 
 
 def _stream(stage: Stage, client: openai.OpenAI, base_url: str, model: str) -> Chatted:

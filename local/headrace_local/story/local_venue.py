@@ -26,6 +26,8 @@ class LocalVenue:
     """The local cluster. Services are reached by their own addresses, which this machine routes."""
 
     cluster: Cluster
+    operator_build: str
+    """Names the build behind the operator's tag, which stays the same."""
     shown_manifest: str = "examples/chat.yaml"
 
     @property
@@ -45,8 +47,9 @@ class LocalVenue:
         return manifest
 
     def chart_values(self) -> list[str]:
-        """What the local cluster sets."""
-        return ["--values", str(CHECKOUT / "local" / "values.yaml")]
+        """What the local cluster sets, and the build, so that another one replaces the pods."""
+        values = ["--values", str(CHECKOUT / "local" / "values.yaml")]
+        return [*values, "--set-string", f"podAnnotations.build={self.operator_build}"]
 
     def reader_steps(self, base_url: str) -> tuple[list[str], str]:
         """The cluster's kubectl and helm, for the reader's shell."""
@@ -98,5 +101,6 @@ def stock(cluster: Cluster, narrator: Narrator) -> LocalVenue:
     with phases.phase("models for pods"):
         cluster.provide_models(models_directory())
     with phases.phase("operator image built from the Dockerfile and imported"):
-        cluster.load_image(build_operator_image(phases))
-    return LocalVenue(cluster)
+        archive = build_operator_image(phases)
+        cluster.load_image(archive)
+    return LocalVenue(cluster, archive.parent.name)

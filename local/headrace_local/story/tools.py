@@ -31,7 +31,10 @@ class Tools:
     def proxy(self, *options: str) -> Iterator[str]:
         """`kubectl proxy` for the length of the block; yields the address that it serves."""
         command = [*self.kubectl_command, "proxy", *options]
-        child = subprocess.Popen(command, env=self.environment, text=True, stdout=subprocess.PIPE)
+        # Its errors are those of requests that this process ends; that it does not start is told below.
+        child = subprocess.Popen(
+            command, env=self.environment, text=True, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
+        )
         try:
             assert child.stdout is not None  # asked for above
             said = child.stdout.readline().strip()
