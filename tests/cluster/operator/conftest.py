@@ -1,7 +1,5 @@
 """The whole operator as a process beside a real control plane, and pods that a test plays the kubelet for."""
 
-import hashlib
-import itertools
 import json
 import os
 import secrets
@@ -9,25 +7,17 @@ import signal
 import socket
 import subprocess
 import sys
-import threading
 import time
 import urllib.request
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
-import jwt
 import pytest
+import yaml
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-from cryptography.hazmat.primitives.serialization import (
-    Encoding,
-    NoEncryption,
-    PrivateFormat,
-    PublicFormat,
-    load_pem_private_key,
-)
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
 from headrace_local.cluster import Cluster
 from headrace_local.probe import ClusterError
@@ -35,7 +25,16 @@ from headrace_local.probe import ClusterError
 REPOSITORY = Path(__file__).parents[3]
 SYSTEM_NAMESPACE = "headrace-system"
 START_TIMEOUT_S = 20.0
-_ADDRESSES = itertools.count(10)
+INSTALLED = {
+    "CustomResourceDefinition",
+    "ServiceAccount",
+    "ClusterRole",
+    "ClusterRoleBinding",
+    "Role",
+    "RoleBinding",
+    "ValidatingAdmissionPolicy",
+    "ValidatingAdmissionPolicyBinding",
+}
 
 
 @pytest.fixture(scope="session")
@@ -188,11 +187,27 @@ def service() -> Callable[..., dict[str, Any]]:
 
 @pytest.fixture(scope="session")
 def installed(control_plane: Cluster) -> Cluster:
-    """The control plane with our resource and the operator's namespace."""
-    control_plane.kubectl("apply", "--server-side", "-f", str(REPOSITORY / "crds"))
-    wait_for(lambda: is_served(control_plane))
+    """The control plane with what the chart puts there, but for the operator itself."""
     control_plane.kubectl("create", "namespace", SYSTEM_NAMESPACE)
+    chart = str(REPOSITORY / "charts/headrace")
+    rendered = control_plane.helm(
+        "template", "headrace", chart, "-n", SYSTEM_NAMESPACE, "--kube-version", "1.34"
+    )
+    objects = [found for found in yaml.safe_load_all(rendered) if found]
+    control_plane.apply([found for found in objects if found["kind"] in INSTALLED])
+    wait_for(lambda: is_served(control_plane))
     return control_plane
+
+
+@pytest.fixture(scope="session")
+def account(installed: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A kubeconfig with the token of the operator's ServiceAccount: no more rights than the chart gives."""
+    config = yaml.safe_load(installed.kubeconfig.read_text())
+    token = installed.kubectl("-n", SYSTEM_NAMESPACE, "create", "token", "headrace-operator").strip()
+    config["users"] = [{"name": user["name"], "user": {"token": token}} for user in config["users"]]
+    file = tmp_path_factory.mktemp("account") / "kubeconfig"
+    file.write_text(yaml.safe_dump(config))
+    return file
 
 
 @pytest.fixture
@@ -211,98 +226,8 @@ def admin_key(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return file
 
 
-class StubEngine:
-    """An engine as the operator sees it: metrics on 8000, admin port on 8001, an address of its own."""
-
-    def __init__(self, ip: str, public_keys: dict[str, Any]) -> None:
-        self.ip = ip
-        self.public_keys = public_keys
-        self.metrics = {"headrace_requests_received_total": 0.0}
-        self.limits = {"max_num_seqs": 256, "max_num_batched_tokens": 8192}
-        self.scrapes = 0
-        self.calls: list[tuple[str, str, dict[str, Any]]] = []
-        self._servers = [ThreadingHTTPServer((ip, port), self._handler()) for port in (8000, 8001)]
-        for server in self._servers:
-            threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True).start()
-
-    def close(self) -> None:
-        for server in self._servers:
-            server.shutdown()
-            server.server_close()
-
-    def exposition(self) -> str:
-        limits = {f'headrace_limit{{name="{name}"}}': value for name, value in self.limits.items()}
-        return "".join(f"{name} {value}\n" for name, value in {**self.metrics, **limits}.items())
-
-    def admin(self, method: str, path: str, token: str, body: bytes) -> dict[str, Any]:
-        """The reply to a call whose signature holds for this very call."""
-        header = jwt.get_unverified_header(token)
-        claims = jwt.decode(
-            token, self.public_keys[header["kid"]], algorithms=["EdDSA"], options={"verify_aud": False}
-        )
-        assert (claims["htm"], claims["htu"]) == (method, path)
-        self.calls.append((method, path, claims | {"body": json.loads(body or b"null")}))
-        if method == "PATCH":
-            self.limits |= json.loads(body)
-        return {"limits": self.limits, "draining": path.endswith("drain")}
-
-    def _handler(self) -> type[BaseHTTPRequestHandler]:
-        engine = self
-
-        class Handler(BaseHTTPRequestHandler):
-            def do_GET(self) -> None:
-                if self.path == "/metrics":
-                    engine.scrapes += 1
-                    self._reply(engine.exposition().encode())
-                else:
-                    self._admin()
-
-            def _admin(self) -> None:
-                token = self.headers["Authorization"].removeprefix("Bearer ")
-                body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
-                self._reply(json.dumps(engine.admin(self.command, self.path, token, body)).encode())
-
-            do_PATCH = do_POST = _admin
-
-            def _reply(self, body: bytes) -> None:
-                self.send_response(200)
-                self.send_header("Content-Length", str(len(body)))
-                self.send_header("ETag", '"1"')
-                self.end_headers()
-                self.wfile.write(body)
-
-            def log_message(self, *_: Any) -> None:
-                pass
-
-        return Handler
-
-
-@pytest.fixture
-def start_engine(installed: Cluster, admin_key: Path) -> Iterator[Callable[..., StubEngine]]:
-    """Starts stub engines, each at an address that the operator can reach."""
-    private = load_pem_private_key(admin_key.read_bytes(), password=None)
-    raw = private.public_key().public_bytes(Encoding.Raw, PublicFormat.Raw)
-    public_keys = {hashlib.sha256(raw).hexdigest()[:16]: private.public_key()}
-    host = installed.addresses.host
-    shown = subprocess.run(["ip", "-json", "addr", "show", "to", str(host)], check=True, capture_output=True)
-    link = next(entry["ifname"] for entry in json.loads(shown.stdout) if entry)
-    started: list[StubEngine] = []
-
-    def start() -> StubEngine:
-        # Never an address that a pod of an earlier test had: the operator may not know yet that it is gone.
-        ip = str(host + next(_ADDRESSES))
-        subprocess.run(["ip", "addr", "replace", f"{ip}/32", "dev", link], check=True)
-        started.append(StubEngine(ip, public_keys))
-        return started[-1]
-
-    yield start
-    for engine in started:
-        engine.close()
-        subprocess.run(["ip", "addr", "del", f"{engine.ip}/32", "dev", link], check=False)
-
-
 @pytest.fixture(scope="session")
-def launch(installed: Cluster, admin_key: Path) -> Callable[..., OperatorProcess]:
+def launch(account: Path, admin_key: Path) -> Callable[..., OperatorProcess]:
     """Starts an operator process; whoever starts it ends it."""
 
     def start(log: Path, **variables: str) -> OperatorProcess:
@@ -318,7 +243,7 @@ def launch(installed: Cluster, admin_key: Path) -> Callable[..., OperatorProcess
             "HTTP_PORT": str(port),
             "RECONCILE_INTERVAL_S": "1",
             "SCRAPE_INTERVAL_S": "0.5",
-            "KUBECONFIG": str(installed.kubeconfig),
+            "KUBECONFIG": str(account),
             **variables,
         }
         environment = os.environ | {f"HEADRACE_OPERATOR_{name}": value for name, value in settings.items()}
@@ -334,15 +259,11 @@ def launch(installed: Cluster, admin_key: Path) -> Callable[..., OperatorProcess
 def start_operator(
     launch: Callable[..., OperatorProcess], namespace: Namespace, tmp_path: Path
 ) -> Iterator[Callable[..., OperatorProcess]]:
-    """Starts an operator that watches the test's namespace, with a lease of the test's own."""
+    """Starts an operator that watches the test's namespace; all of a test share one lease."""
     started: list[OperatorProcess] = []
 
     def start(*, ready: bool = True, **variables: str) -> OperatorProcess:
-        own = {
-            "WATCH_NAMESPACES": namespace.name,
-            "LEASE_NAME": f"lease-{namespace.name}",
-            "POD_NAME": f"operator-{len(started)}",
-        }
+        own = {"WATCH_NAMESPACES": namespace.name, "POD_NAME": f"operator-{len(started)}"}
         operator = launch(tmp_path / f"operator-{len(started)}.log", **own, **variables)
         started.append(operator)
         if ready:
@@ -352,6 +273,7 @@ def start_operator(
     yield start
     for operator in started:
         operator.end()
+    namespace.cluster.kubectl("-n", SYSTEM_NAMESPACE, "delete", "lease", "--all")
 
 
 @pytest.fixture(scope="module")
@@ -362,4 +284,5 @@ def operator(
     operator = launch(tmp_path_factory.mktemp("operator") / "operator.log")
     operator.wait_ready()
     yield operator
+    operator.stop()
     operator.end()
