@@ -26,6 +26,7 @@ from headrace_operator.kube.leadership import Leadership
 from headrace_operator.kube.relist import Relister
 from headrace_operator.kube.store import Store
 from headrace_operator.observe.admin import AdminClient, Signer
+from headrace_operator.observe.children import ChildrenView
 from headrace_operator.observe.collector import Collector
 from headrace_operator.observe.ownership import PodOwnership
 from headrace_operator.observe.scraper import Scraper
@@ -38,6 +39,7 @@ from headrace_operator.run.http import build_app, serve
 from headrace_operator.run.metrics import OperatorMetrics
 from headrace_operator.run.queue import WorkQueue
 from headrace_operator.run.reconcile import Reconciler
+from headrace_operator.run.service_metrics import ServiceMetrics
 from headrace_operator.run.supervisor import Supervisor
 from headrace_operator.run.workers import Workers
 
@@ -95,6 +97,7 @@ class Operator:
             timing=LeaseTiming.of(config.lease_duration_s),
         )
         self._health = Health(self._store, self._queue, metrics, clock, self._leadership.valid)
+        registry.register(ServiceMetrics(self._store.services, is_leader=self._leadership.valid))
         self._app = build_app(health=self._health, registry=registry)
         ownership = PodOwnership(self._client)
         self._collector = self._build_collector(ownership, metrics)
@@ -128,11 +131,11 @@ class Operator:
             scrape_interval_s=self._config.scrape_interval_s,
         )
         reconciler = Reconciler(
-            client=self._client,
             store=self._store,
             specs=self._specs,
-            collector=self._collector,
+            children=ChildrenView(self._client, self._store),
             ownership=ownership,
+            collector=self._collector,
             actor=actor,
             settings=settings,
             interval_s=self._config.reconcile_interval_s,

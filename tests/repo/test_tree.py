@@ -98,7 +98,7 @@ def test_no_file_carries_an_address_of_a_package_registry_or_a_path_of_one_machi
 
 
 def test_nothing_is_left_for_later_in_the_sources() -> None:
-    unfinished = re.compile(r"\b(TODO|FIXME|XXX|HACK|NotImplementedError)\b")
+    unfinished = re.compile(r"\b(TODO|FIXME|XXX|HACK)\b|raise NotImplementedError")
     found = [
         f"{path.relative_to(ROOT)}: {line.strip()}"
         for path in tracked()

@@ -33,7 +33,7 @@ async def load_configuration(kubeconfig: Path | None) -> Configuration:
         if kubeconfig is None:
             load_incluster_config(configuration)
         else:
-            await load_kube_config(str(kubeconfig), client_configuration=configuration)
+            await load_kube_config(str(kubeconfig), client_configuration=configuration, persist_config=False)
     except ConfigException as error:
         place = f"the kubeconfig {kubeconfig}" if kubeconfig else "this pod's service account"
         raise CredentialsError(

@@ -87,7 +87,7 @@ class Collector:
             self._count(result.reason)
             logger.debug("no sample: %s: %s", result.reason, result.message, extra={"pod": target.pod_uid})
             return
-        self._count("Ok")
+        self._count("Implausible" if result.implausible else "Ok")
         window_s = self._window_s(service)
         self.windows_of(service["metadata"]["uid"]).record(
             target.pod_uid,

@@ -13,6 +13,7 @@ from headrace_operator.run.queue import WorkQueue
 BEAT_S = 1.0
 MAX_LOOP_LAG_S = 5.0
 MAX_STORE_AGE_S = 900.0
+MAX_QUEUE_AGE_S = 300.0
 
 
 @dataclass(slots=True)
@@ -51,6 +52,8 @@ class Health:
         age_s = self.store.age_s(now_s)
         if (now_s - self._started_s if age_s is None else age_s) > MAX_STORE_AGE_S:
             return f"nothing could be listed for {MAX_STORE_AGE_S:g} s"
+        if self.store.synced and self.queue.oldest_age_s() > MAX_QUEUE_AGE_S:
+            return f"a service has waited for a worker for {MAX_QUEUE_AGE_S:g} s"
         return None
 
     def not_ready_because(self) -> str | None:

@@ -42,7 +42,6 @@ class Workers:
         self._clock = clock
         self._observe = observe
         self._failures: dict[Key, int] = {}
-        self.heartbeat_s = clock()
 
     async def run(self) -> None:
         """Work until the queue is closed; what is under way is finished."""
@@ -52,7 +51,6 @@ class Workers:
 
     async def _work(self) -> None:
         while (key := await self._queue.get()) is not None:
-            self.heartbeat_s = self._clock()
             try:
                 if self._leadership.valid():
                     await self._attempt(key)
