@@ -17,7 +17,7 @@ def add(name: Annotated[str, typer.Argument(help="A name that `headrace models l
     from headrace_engine.runner.errors import ModelLoadError
     from headrace_engine.runner.model_directory import models_directory
 
-    console = Console(stderr=True)
+    console = Console(stderr=True, soft_wrap=True)
     entry = CATALOG.get(name)
     if entry is None:
         console.print(

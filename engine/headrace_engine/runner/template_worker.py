@@ -33,13 +33,18 @@ def main() -> None:
     first = receive(requests)
     if first is None:
         return
-    template, error = _compile(first["template"])
+    template, error = compile_template(first["template"])
     while (variables := receive(requests)) is not None:
-        answer = {"error": error} if template is None else _render(template, {**variables, **first["tokens"]})
+        answer = (
+            {"error": error}
+            if template is None
+            else render_template(template, {**variables, **first["tokens"]})
+        )
         send(answers, answer)
 
 
-def _compile(source: str) -> tuple[Template | None, str]:
+def compile_template(source: str) -> tuple[Template | None, str]:
+    """The template, or None and why it is none."""
     environment = ImmutableSandboxedEnvironment(
         trim_blocks=True, lstrip_blocks=True, extensions=[loopcontrols], autoescape=False
     )
@@ -53,7 +58,8 @@ def _compile(source: str) -> tuple[Template | None, str]:
         return None, _reason(error)
 
 
-def _render(template: Template, variables: Mapping[str, Any]) -> dict[str, str]:
+def render_template(template: Template, variables: Mapping[str, Any]) -> dict[str, str]:
+    """The `text`, or the `error` that the template raised."""
     most = 2 * len(json.dumps(variables)) + _SPARE_CHARACTERS
     try:
         with _little_time():

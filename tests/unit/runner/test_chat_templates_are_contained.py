@@ -4,9 +4,12 @@ import pytest
 
 from headrace_engine.runner.chat_template import ChatTemplate, ChatTemplateError, TemplateSource
 from headrace_engine.runner.errors import ModelLoadError
+from headrace_engine.runner.template_worker import compile_template, render_template
+
+MESSAGE = {"role": "user", "content": "Hello"}
 
 
-def render(source, messages=({"role": "user", "content": "Hello"},), **variables):
+def render(source, messages=(MESSAGE,), **variables):
     with ChatTemplate(TemplateSource(source, {"bos_token": "<s>"})) as template:
         return template.render(messages, **variables)
 
@@ -50,10 +53,8 @@ ESCAPES = (
 
 @pytest.mark.parametrize("source", ESCAPES)
 def test_what_tries_to_leave_the_sandbox_is_an_error_or_inert(source):
-    try:
-        rendered = render(source)
-    except ModelLoadError:
-        return
+    template, _error = compile_template(source)
+    rendered = render_template(template, {"messages": [MESSAGE]}).get("text", "") if template else ""
     for sign in ("<class", "uid=", "root:", "module", "subclasses", "mappingproxy"):
         assert sign not in rendered
 
