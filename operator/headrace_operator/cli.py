@@ -50,7 +50,8 @@ def run(
             log_level=log_level,
         )
         configure_logging(config.log_level)
-        asyncio.run(main(config))
+        status = asyncio.run(main(config))
     except (ConfigError, CredentialsError, AdminKeyError) as error:
         typer.echo(f"headrace operator: {error}", err=True)
         raise typer.Exit(2) from None
+    raise typer.Exit(status)

@@ -39,7 +39,7 @@ def retry_after(error: Exception, *, failures: int, chance: float) -> Retry:
             return Retry("NotLeading", STANDBY_S)
         case NameConflictError():
             return Retry("NameConflict", backoff_s)
-        case KubeUnreachableError():
+        case KubeUnreachableError() | TimeoutError():
             return Retry("Unreachable", backoff_s)
         case KubeError() if error.is_conflict:
             return Retry("Conflict", CONFLICT_S if failures == 0 else backoff_s)

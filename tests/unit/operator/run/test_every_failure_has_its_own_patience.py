@@ -23,6 +23,7 @@ def kube(status: int, message: str = "", **more: float) -> KubeError:
         (KubeUnreachableError("refused"), 0, Retry("Unreachable", 1.0)),
         (KubeUnreachableError("refused"), 3, Retry("Unreachable", 8.0)),
         (KubeUnreachableError("refused"), 1000, Retry("Unreachable", CEILING_S)),
+        (TimeoutError(), 1, Retry("Unreachable", 2.0)),
         (kube(409), 0, Retry("Conflict", 0.1)),
         (kube(409), 1, Retry("Conflict", 2.0)),
         (kube(403), 0, Retry("Forbidden", FORBIDDEN_S)),
