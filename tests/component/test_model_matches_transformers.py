@@ -41,10 +41,10 @@ class Served:
     steps: int
 
 
-def load(directory, *, backend="auto"):
+def load(directory, *, backend="auto", dtype="float32"):
     return ModelRunner.load(
         directory,
-        dtype="float32",
+        dtype=dtype,
         threads=1,
         max_model_len=512,
         block_size=BLOCK_SIZE,
@@ -166,6 +166,20 @@ def test_seeded_sampling_does_not_depend_on_the_batch(tiny_model_dir, edge_promp
         for number, prompt in enumerate(edge_prompts):
             alone = serve(runner, [prompt], 12, sampling=sampling).tokens["r0"]
             assert together[f"r{number}"] == alone
+
+
+@pytest.mark.parametrize("backend", ["auto", "torch"])
+def test_in_bfloat16_every_token_is_one_that_float32_finds_nearly_best(
+    tiny_model_dir, tiny_oracle, edge_prompts, backend
+):
+    runner = load(tiny_model_dir, backend=backend, dtype="bfloat16")
+    served = serve(runner, edge_prompts, 12)
+    for number, prompt in enumerate(edge_prompts):
+        tokens = served.tokens[f"r{number}"]
+        with torch.inference_mode():
+            logits = tiny_oracle(torch.tensor([[*prompt, *tokens]])).logits[0, len(prompt) - 1 : -1]
+        regret = logits.max(-1).values - logits.gather(1, torch.tensor(tokens)[:, None])[:, 0]
+        assert (regret / logits.std(-1)).max() < 0.1
 
 
 @pytest.mark.model

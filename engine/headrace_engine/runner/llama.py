@@ -49,14 +49,14 @@ class Llama:
         """Logits [sampled tokens, vocabulary]; stores the step's keys and values on the way."""
         x = functional.embedding(batch.token_ids, self._embedding)
         cosines, sines = self._cosines[batch.positions], self._sines[batch.positions]
-        delta = None
+        delta: Tensor | None = None
         for index, layer in enumerate(self._layers):
             qkv = layer.qkv(kernels.add_rms_norm(x, delta, layer.input_norm, self._eps))
             delta = layer.output(kernels.attend(index, qkv, cosines, sines, batch))
             gate_up = layer.gate_up(kernels.add_rms_norm(x, delta, layer.post_norm, self._eps))
             delta = layer.down(kernels.swiglu(gate_up))
         if batch.sampled is not None:
-            x, delta = x[batch.sampled], delta[batch.sampled]
+            x, delta = x[batch.sampled], None if delta is None else delta[batch.sampled]
         if not len(x):
             return x.new_empty(0, self._vocab_size)
         return self._head(kernels.add_rms_norm(x, delta, self._norm, self._eps))

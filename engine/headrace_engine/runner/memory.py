@@ -8,9 +8,8 @@ _CGROUP_ROOT = Path("/sys/fs/cgroup")
 
 def available_bytes(proc: Path = Path("/proc"), cgroups: Path = _CGROUP_ROOT) -> int:
     """Bytes that can be allocated without swapping and without meeting a control group's limit."""
-    found = [_mem_available(proc)]
-    found.extend(_headroom(group) for group in _groups(proc, cgroups))
-    return max(0, min(bytes_ for bytes_ in found if bytes_ is not None))
+    headrooms = [_headroom(group) for group in _groups(proc, cgroups)]
+    return max(0, min([_mem_available(proc), *(room for room in headrooms if room is not None)]))
 
 
 def _mem_available(proc: Path) -> int:

@@ -90,11 +90,8 @@ class ModelRunner:
         if threads is not None:
             torch.set_num_threads(threads)
         config = ModelConfig.load(directory)
-        build = family(config.architecture)
         length = _model_length(config, max_model_len)
-        with Weights(directory, compute_type) as weights:
-            _check_memory(weights, compute_type)
-            model = build(config, weights, length)
+        model = _load_model(directory, config, compute_type, length)
         shape = KVShape(
             config.num_hidden_layers, config.num_key_value_heads, config.head_dim, block_size, compute_type
         )
@@ -167,15 +164,17 @@ def _model_length(config: ModelConfig, max_model_len: int | None) -> int:
     return max_model_len
 
 
-def _check_memory(weights: Weights, dtype: torch.dtype) -> None:
-    stored_bytes, available = weights.size_bytes, memory.available_bytes()
-    # Checkpoints are 16 bit; packing keeps one copy and needs a second of the largest matrix for a moment.
-    needed = stored_bytes * (2 if dtype is torch.float32 else 1)
-    if needed > available:
-        raise ModelLoadError(
-            f"the weights take about {needed >> 20} MiB in {dtype} and {available >> 20} MiB are available: "
-            "raise the memory limit, or take a smaller model"
-        )
+def _load_model(directory: Path, config: ModelConfig, dtype: torch.dtype, max_model_len: int) -> Model:
+    build = family(config.architecture)
+    with Weights(directory, dtype) as weights:
+        # A tied head is packed apart from the embedding, whose rows are looked up.
+        needed = (weights.num_parameters + config.vocab_size * config.hidden_size) * dtype.itemsize
+        if needed > (available := memory.available_bytes()):
+            raise ModelLoadError(
+                f"the weights take about {needed >> 20} MiB in {dtype} and {available >> 20} MiB are "
+                "available: raise the memory limit, or take a smaller model"
+            )
+        return build(config, weights, max_model_len)
 
 
 def _activation_bytes(config: ModelConfig, max_num_batched_tokens: int) -> int:

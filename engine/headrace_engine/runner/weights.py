@@ -4,10 +4,11 @@ Sharded or not. Only `*.safetensors` is ever opened; a file shorter than its own
 missing, a tensor that is missing or has another shape each refuse the model with the name of what is wrong.
 """
 
+import math
 from collections.abc import Iterable
+from contextlib import ExitStack
 from pathlib import Path
-from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
 import torch
 from safetensors import SafetensorError, safe_open
@@ -31,33 +32,22 @@ class Weights:
         """
         self.directory = directory
         self.dtype = dtype
-        self.size_bytes = 0
-        self._shard_of: dict[str, safe_open] = {}
-        self._shards: list[safe_open] = []
-        for name in shard_names(directory):
-            shard = self._open(name)
-            self._shards.append(shard)
-            for tensor_name in shard.keys():  # noqa: SIM118 - a file, no mapping
-                self._shard_of[tensor_name] = shard
-
-    def _open(self, name: str) -> safe_open:
-        path = file_in(self.directory, name)
-        self.size_bytes += path.stat().st_size
-        try:
-            return safe_open(path, framework="pt", device="cpu").__enter__()
-        except (SafetensorError, OSError) as error:
-            raise ModelLoadError(
-                f"{path} is truncated or no safetensors file ({error}); download this file again"
-            ) from error
+        self._shard_of: dict[str, Any] = {}
+        with ExitStack() as files:
+            for name in shard_names(directory):
+                shard = files.enter_context(_open(file_in(directory, name)))
+                self._shard_of |= dict.fromkeys(shard.keys(), shard)
+            self._files = files.pop_all()
 
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        for shard in self._shards:
-            shard.__exit__(kind, error, trace)
+    def __exit__(self, *_: object) -> None:
+        self._files.close()
+
+    @property
+    def num_parameters(self) -> int:
+        return sum(math.prod(shard.get_slice(name).get_shape()) for name, shard in self._shard_of.items())
 
     def tensor(self, name: str, *shape: int) -> Tensor:
         """A copy of the tensor, in the compute type.
@@ -77,11 +67,21 @@ class Weights:
                 f"tensor {name!r} has shape {found} where config.json says {shape}; "
                 "the files do not belong together"
             )
-        return shard.get_tensor(name).to(self.dtype, copy=True)
+        tensor: Tensor = shard.get_tensor(name)
+        return tensor.to(self.dtype, copy=True)
 
     def stacked(self, names: Iterable[str], rows: Iterable[int], columns: int) -> Tensor:
         """Several matrices as one, row after row, so that one product computes all of them."""
         return torch.cat([self.tensor(name, count, columns) for name, count in zip(names, rows, strict=True)])
+
+
+def _open(path: Path) -> Any:
+    try:
+        return safe_open(path, framework="pt", device="cpu")
+    except (SafetensorError, OSError) as error:
+        raise ModelLoadError(
+            f"{path} is truncated or no safetensors file ({error}); download this file again"
+        ) from error
 
 
 def shard_names(directory: Path) -> list[str]:

@@ -62,10 +62,8 @@ class WheelFile:
             if done.returncode == 0 and requirement_met:
                 requirement.unlink()
                 return requirement_met[0]
-            failure = (done.stderr or done.stdout).strip().splitlines()[-1:] or [
-                f"pip ended with {done.returncode}"
-            ]
-            failure = failure[0]
+            said = (done.stderr or done.stdout).strip().splitlines()
+            failure = said[-1] if said else f"pip ended with {done.returncode}"
         raise AddError(f"the package {self.package} {self.version} could not be downloaded: {failure}")
 
 

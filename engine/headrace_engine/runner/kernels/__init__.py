@@ -15,7 +15,8 @@ from headrace_engine.runner.batch import Batch
 class Kernels(Protocol):
     """One backend, bound to a KV cache."""
 
-    name: str
+    @property
+    def name(self) -> str: ...
 
     def add_rms_norm(self, x: Tensor, delta: Tensor | None, weight: Tensor, eps: float) -> Tensor:
         """Adds `delta` to the residual stream `x` in place, and returns the norm of the sum."""
