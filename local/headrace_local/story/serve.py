@@ -7,6 +7,7 @@ from headrace_local.story.service import ServiceView
 from headrace_local.story.stage import Stage
 
 READY_TIMEOUT_S = 180.0
+# In the order in which one follows from the other.
 SHOWN = ("Accepted", "Progressing", "ModelLoaded", "MetricsAvailable", "Ready")
 
 
@@ -31,10 +32,10 @@ def serve(stage: Stage) -> Served:
         view = stage.view()
         if view is None:
             return None
-        for line in map(str, (condition for condition in view.conditions if condition.type in SHOWN)):
-            if line not in told:
-                told.append(line)
-                stage.narrator.tell(line)
+        for condition in map(view.condition, SHOWN):
+            if condition is not None and str(condition) not in told:
+                told.append(str(condition))
+                stage.narrator.tell(str(condition))
         return view if view.is_true("Ready") else None
 
     view = stage.until(
