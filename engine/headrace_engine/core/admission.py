@@ -10,22 +10,29 @@ import math
 from collections import OrderedDict
 
 from headrace_engine.core.drain_rate import DrainRate
-from headrace_engine.core.limits import Limits
+from headrace_engine.core.limits import Capacity, Limits
 from headrace_engine.core.plan import Rejection
 from headrace_engine.core.request import Request
 
 
-def misfit(request: Request, most_total_tokens: int) -> Rejection | None:
-    """Why no engine of this size can ever serve a request; None if it can."""
-    if not request.prompt_token_ids:
+def most_total_tokens(capacity: Capacity) -> int:
+    """The longest sequence: the model's, or what the whole pool holds and one sampled token more."""
+    return min(capacity.max_model_len, capacity.num_blocks * capacity.block_size + 1)
+
+
+def misfit(request: Request, capacity: Capacity) -> Rejection | None:
+    """Why an engine of this size can never serve a request; None if it can."""
+    prompt_tokens, most = len(request.prompt_token_ids), most_total_tokens(capacity)
+    pool_tokens = capacity.num_blocks * capacity.block_size
+    if not prompt_tokens:
         return Rejection("invalid", "The prompt is empty. Send at least one token.")
-    if request.max_tokens < 1:
-        return Rejection("invalid", "max_tokens must be at least 1.")
-    if len(request.prompt_token_ids) >= most_total_tokens:
+    if request.max_tokens < 0:
+        return Rejection("invalid", "max_tokens must not be negative.")
+    if prompt_tokens + min(request.max_tokens, 1) > most or prompt_tokens > pool_tokens:
         return Rejection(
             "never_fits",
-            f"The prompt has {len(request.prompt_token_ids)} tokens, and prompt and output together may have "
-            f"{most_total_tokens}. Shorten the prompt.",
+            f"The prompt has {prompt_tokens} tokens, and prompt and output together may have {most}. "
+            f"Shorten the prompt.",
         )
     return None
 

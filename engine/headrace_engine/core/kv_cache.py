@@ -64,14 +64,26 @@ class KVCache:
         if end > first and self._prefixes:
             self._prefixes.publish(request, first, end)
 
+    def spare_room(self, request: Request, most_tokens: int) -> int:
+        """Slots after a decode's pending token, up to `most_tokens`, on blocks that nobody else counts on."""
+        slots = len(request.block_table) * self.block_size
+        needed = request.computed_tokens + 1 + most_tokens
+        while slots < needed and self.pool.num_available > self._num_growing and self.grow(request):
+            slots += self.block_size
+        return min(slots, needed) - request.computed_tokens - 1
+
+    def surrender(self, request: Request) -> list[int]:
+        """Take a request's blocks from it without releasing them; who is given them releases them."""
+        self._num_growing -= self._can_grow(request)
+        blocks, request.block_table = request.block_table, []
+        request.computed_tokens = 0
+        return blocks
+
     def release(self, request: Request) -> None:
         """Let go of all that a request holds; what it published stays findable until its blocks are used
         again.
         """
-        self._num_growing -= self._can_grow(request)
-        self.pool.release(request.block_table)
-        request.block_table = []
-        request.computed_tokens = 0
+        self.pool.release(self.surrender(request))
 
     def _blocks(self, tokens: int) -> int:
         return -(-tokens // self.block_size)

@@ -34,6 +34,12 @@ class Limits:
     max_num_batched_tokens: int
     long_prefill_token_threshold: int = 0
     """Most prompt tokens of one request in one step; 0 is no cap but the budget."""
+    max_num_partial_prefills: int = 0
+    """Most prefills in one step that do not reach their end in it; 0 is no cap."""
+    max_step_ms: int = 0
+    """Predicted time of a step that prefills keep within, if there is a step model; 0 is no cap."""
+    max_step_keys: int = 0
+    """Most step keys, such as adapters, running together; 0 is no cap."""
     max_num_queued_reqs: int = 1024
     max_num_queued_tokens: int = 1_048_576
 
@@ -58,11 +64,10 @@ class Limits:
 
     def validate(self, capacity: Capacity) -> None:
         """Raise `LimitsError` for the first limit that is no integer or outside [least, capacity]."""
-        least = {"long_prefill_token_threshold": 0, "max_num_queued_reqs": 0, "max_num_queued_tokens": 0}
         for entry in fields(self):
             name, value = entry.name, getattr(self, entry.name)
             if isinstance(value, bool) or not isinstance(value, int):
                 raise LimitsError(name, "takes an integer")
-            low, high = least.get(name, 1), getattr(capacity, name, 2**31 - 1)
+            low, high = int(hasattr(capacity, name)), getattr(capacity, name, 2**31 - 1)
             if not low <= value <= high:
                 raise LimitsError(name, f"takes {low} to {high}, the capacity that this engine started with")

@@ -11,6 +11,7 @@ from enum import StrEnum
 from typing import NamedTuple
 
 from headrace_engine.core.request import FinishReason, Sampling
+from headrace_engine.core.step_model import NO_WORK, StepWork
 
 
 class Row(NamedTuple):
@@ -18,8 +19,12 @@ class Row(NamedTuple):
 
     `token_ids` stand at positions `start`, `start + 1`, ... Their KV goes into `block_table` (position p into
     slot `p % block_size` of block `block_table[p // block_size]`), which already holds room for them and is
-    not changed until the step is committed. `sampled_rows` is 0 where the chunk does not end at the last
-    known token, else 1.
+    not changed until the step is committed.
+
+    The last `sampled_rows` tokens are sampled after: none where the chunk does not reach the last known token
+    (or nothing is wanted), else one, and one more for each draft. Drafts are the last tokens of a row;
+    sampling stops after the first that differs from what was sampled before it, so a row yields 1 to
+    `sampled_rows` tokens.
     """
 
     request_id: str
@@ -30,13 +35,31 @@ class Row(NamedTuple):
     sampling: Sampling
 
 
+class Load(NamedTuple):
+    """KV to bring from elsewhere into the blocks of a request, for positions [start, end).
+
+    Bring it between two steps, and only while the request is loading; then call `Scheduler.loaded`.
+    """
+
+    request_id: str
+    block_table: Sequence[int]
+    start: int
+    end: int
+
+
 class Hold(StrEnum):
     """Why a step admitted no more of the requests that wait."""
 
     BUDGET = "budget"
+    """Tokens or milliseconds of the step are used up."""
     SLOTS = "slots"
+    PARTIAL = "partial"
+    """As many prefills as may be are under way."""
     BLOCKS = "blocks"
+    KEYS = "keys"
+    """As many step keys as may be are running, and the head has another."""
     PREEMPTION = "preemption"
+    """Somebody has just lost its blocks."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,8 +72,14 @@ class Plan:
     """Requests that lost their blocks in favour of these rows; they wait for recomputation."""
     num_prefill_tokens: int = 0
     num_decode_tokens: int = 0
+    num_draft_tokens: int = 0
+    """Those of the decode tokens that are guesses."""
     context_tokens: int = 0
     """Tokens whose KV the step's attention reads: the sum of every row's end position."""
+    work: StepWork = NO_WORK
+    """What the time of the step depends on."""
+    loads: tuple[Load, ...] = ()
+    """KV that newly admitted requests wait for; they have no row."""
     budget_tokens: int = 0
     """The token budget that this step was planned within."""
     hold: Hold | None = None
@@ -63,7 +92,9 @@ class Plan:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What the runner computed: the sampled ids of each row that samples, and how long the step took."""
+    """What the runner computed: 1 to `sampled_rows` sampled ids of each row that samples, and the time it
+    took.
+    """
 
     sampled: Mapping[str, Sequence[int]]
     duration_s: float

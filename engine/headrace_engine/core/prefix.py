@@ -13,6 +13,11 @@ from headrace_engine.core.blocks import BlockPool, Content
 from headrace_engine.core.request import Request
 
 
+def block_salt(tenant: str, adapter_digest: bytes = b"") -> bytes:
+    """What keeps the blocks of a tenant, and of an adapter's content, from being found by others."""
+    return b"%d:%s%s" % (len(tenant.encode()), tenant.encode(), adapter_digest)
+
+
 class PrefixCache:
     """Finds and publishes the blocks of requests in a pool."""
 

@@ -12,10 +12,12 @@ from enum import StrEnum
 class Status(StrEnum):
     """Where a request stands. `FINISHED` is the only terminal status, and every other leads to it.
 
-    waiting -> running -> finished, and any number of times running -> preempted -> running.
+    waiting ──> (loading) ──> running ──> finished
+                    └─> preempted <─┘           a preempted one runs again, and loads no more
     """
 
     WAITING = "waiting"
+    LOADING = "loading"
     RUNNING = "running"
     PREEMPTED = "preempted"
     FINISHED = "finished"
@@ -55,6 +57,7 @@ class Request:
     request_id: str
     prompt_token_ids: tuple[int, ...]
     max_tokens: int
+    """0 computes the prompt and samples nothing."""
     arrival_s: float
     sampling: Sampling = Sampling()
     stop_token_ids: frozenset[int] = frozenset()
@@ -66,7 +69,16 @@ class Request:
     queue_deadline_s: float | None = None
     """Not scheduled by then: the request expires."""
     block_salt: bytes = b""
-    """Requests share cached blocks only with equal salts (tenant, adapter)."""
+    """Requests share cached blocks only with equal salts (`prefix.block_salt`)."""
+    step_key: str = ""
+    """What only so many of can run together, such as an adapter. Empty: none."""
+    remote_tokens: int = 0
+    """Leading tokens whose KV can be brought from elsewhere instead of being computed."""
+    load_timeout_s: float = 10.0
+    """Brought within this time, or computed here after all."""
+    lease_s: float = 0.0
+    """How long the blocks stay pinned after the request ended by itself, for others to fetch; 0: not at all.
+    """
 
     status: Status = Status.WAITING
     output_token_ids: list[int] = field(default_factory=list)
@@ -77,6 +89,8 @@ class Request:
     block_table: list[int] = field(default_factory=list)
     block_digests: list[bytes] = field(default_factory=list)
     """The hash chain of the full blocks looked at so far."""
+    load_until_s: float | None = None
+    """The deadline of its one load; None if there was none."""
     cached_tokens: int = 0
     first_scheduled_s: float | None = None
     first_token_s: float | None = None
@@ -90,8 +104,13 @@ class Request:
 
     @property
     def most_tokens(self) -> int:
-        """Tokens whose KV the request can ever need: the last one is sampled and never computed."""
-        return self.token_limit - 1
+        """Tokens whose KV the request can ever need: the last sampled one is never computed."""
+        return max(len(self.prompt_token_ids), self.token_limit - 1)
+
+    @property
+    def loadable_tokens(self) -> int:
+        """Leading tokens that a load may bring: the last known one is computed here in any case."""
+        return min(self.remote_tokens, self.total_tokens - 1)
 
     @property
     def pending_tokens(self) -> int:

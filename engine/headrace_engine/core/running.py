@@ -1,9 +1,11 @@
 """The running requests: those that hold blocks and a slot.
 
-Two lines, so that a step looks at each request once: decodes, with one token to compute and one to sample, in
-the order in which their prefills ended; and prefills, with more than that, in order of admission.
+Three lines, so that a step looks at each request once: decodes, with one token to compute and one to sample,
+in the order in which their prefills ended; prefills, with more than that, in order of admission; and loads,
+which compute nothing until their KV was brought.
 """
 
+from collections import Counter
 from collections.abc import Iterator
 
 from headrace_engine.core.request import Request
@@ -15,9 +17,22 @@ class Running:
     def __init__(self) -> None:
         self.decodes: dict[str, Request] = {}
         self.prefills: dict[str, Request] = {}
+        self.loads: dict[str, Request] = {}
+        self._keys: Counter[str] = Counter()
 
-    def admit(self, request: Request) -> None:
+    def prefill(self, request: Request) -> None:
         """Take a request in; it has tokens to compute before it decodes."""
+        self.prefills[request.request_id] = request
+        self._count_key(request, 1)
+
+    def load(self, request: Request) -> None:
+        """Take a request in that waits for KV from elsewhere."""
+        self.loads[request.request_id] = request
+        self._count_key(request, 1)
+
+    def loaded(self, request: Request) -> None:
+        """Its load is over: from now on it computes."""
+        del self.loads[request.request_id]
         self.prefills[request.request_id] = request
 
     def prefilled(self, request: Request) -> None:
@@ -27,12 +42,32 @@ class Running:
 
     def remove(self, request: Request) -> None:
         """Let a request go, whatever it was doing."""
-        if self.decodes.pop(request.request_id, None) is None:
-            del self.prefills[request.request_id]
+        for line in (self.decodes, self.prefills, self.loads):
+            if line.pop(request.request_id, None) is not None:
+                break
+        self._count_key(request, -1)
+
+    def admits_key(self, key: str, max_keys: int) -> bool:
+        """Whether one more request with this step key leaves at most `max_keys` of them running (0: any
+        number).
+        """
+        return not (key and max_keys) or key in self._keys or len(self._keys) < max_keys
+
+    @property
+    def num_keys(self) -> int:
+        """How many step keys run."""
+        return len(self._keys)
 
     def __iter__(self) -> Iterator[Request]:
         yield from self.decodes.values()
         yield from self.prefills.values()
+        yield from self.loads.values()
 
     def __len__(self) -> int:
-        return len(self.decodes) + len(self.prefills)
+        return len(self.decodes) + len(self.prefills) + len(self.loads)
+
+    def _count_key(self, request: Request, change: int) -> None:
+        if request.step_key:
+            self._keys[request.step_key] += change
+            if not self._keys[request.step_key]:
+                del self._keys[request.step_key]

@@ -1,41 +1,36 @@
 """The scheduler: who computes which tokens in the next step.
 
-    expire(now)             requests that missed their queue deadline end
+    expire(now)             requests that missed their queue deadline end; overdue loads and leases are over
     schedule(now) -> Plan   decodes: every running request with one pending token computes it
                             prefills: running requests with more compute a chunk each, in order of admission
                             admissions: the policy's order, while budget, slots and blocks last
+                            drafts: guesses for the decodes, with what nobody else wanted
     commit(plan, ...)       computed counts advance, full blocks are published, tokens are told
 
 Invariants: a plan keeps within the limits read at its start; blocks named in a plan are not given away before
 it is committed or failed; nothing is admitted in a step that preempted; a step with work computes at least
-one token; every accepted request ends with exactly one `Finished`. Single-threaded: the step loop's thread
-owns it.
+one token (unless all that runs is loading); every accepted request ends with exactly one `Finished`.
+Single-threaded: the step loop's thread owns it.
 """
 
 from collections.abc import Sequence
 
-from headrace_engine.core.admission import Admission, misfit
+from headrace_engine.core.admission import misfit, most_total_tokens
 from headrace_engine.core.completion import accept
-from headrace_engine.core.expiry import QueueDeadlines
+from headrace_engine.core.drafter import Drafter
 from headrace_engine.core.kv_cache import KVCache
+from headrace_engine.core.lifecycle import Lifecycle
 from headrace_engine.core.limits import Capacity, Limits
-from headrace_engine.core.plan import (
-    Event,
-    Finished,
-    Hold,
-    Outcome,
-    Plan,
-    Preempted,
-    Rejection,
-    Scheduled,
-    Tokens,
-)
+from headrace_engine.core.plan import Event, Finished, Hold, Load, Outcome, Plan, Rejection, Row, Tokens
 from headrace_engine.core.policy import FirstComeFirstServed, Policy
 from headrace_engine.core.preemption import is_pinned, victim
 from headrace_engine.core.request import FinishReason, Request, Status
-from headrace_engine.core.running import Running
 from headrace_engine.core.snapshot import Snapshot
 from headrace_engine.core.step import Step
+from headrace_engine.core.step_model import StepModel
+
+MAX_LOADING_RATIO = 0.5
+"""Share of the blocks that requests may hold while they load; beyond it a prompt is computed instead."""
 
 
 class Scheduler:
@@ -48,6 +43,8 @@ class Scheduler:
         limits: Limits | None = None,
         policy: Policy | None = None,
         enable_prefix_caching: bool = True,
+        drafter: Drafter | None = None,
+        step_model: StepModel | None = None,
     ) -> None:
         self._capacity = capacity
         self._limits = limits or Limits.of(capacity)
@@ -55,22 +52,13 @@ class Scheduler:
         self._kv = KVCache(
             capacity.num_blocks, capacity.block_size, enable_prefix_caching=enable_prefix_caching
         )
-        self._waiting = policy or FirstComeFirstServed()
-        self._running = Running()
-        self._requests: dict[str, Request] = {}
-        """Every request that was accepted and has not ended."""
-        self._admission = Admission()
-        self._deadlines = QueueDeadlines()
+        self._life = Lifecycle(self._kv, policy or FirstComeFirstServed())
+        self._drafter = drafter
+        self.step_model = step_model
+        """What `max_step_ms` is predicted by; without one that limit has no effect."""
         self._closed = False
         self._step_id = 0
         self._under_way: Plan | None = None
-        self._ended_in_plan: dict[str, Request] = {}
-        """Ended while a plan was under way: their blocks are released when it is done."""
-        self._notices: list[Scheduled | Preempted] = []
-        """What planning did to requests; told with the plan's outcome."""
-        self._preemptions = 0
-        self._prefix_query_tokens = 0
-        self._prefix_hit_tokens = 0
 
     @property
     def capacity(self) -> Capacity:
@@ -95,54 +83,79 @@ class Scheduler:
 
     def has_work(self) -> bool:
         """Whether any accepted request has not ended, or a plan is under way."""
-        return bool(self._requests) or self._under_way is not None
+        return bool(self._life.requests) or self._under_way is not None
 
     def submit(self, request: Request, now_s: float) -> Rejection | None:
         """Take a request into the queue, or say why not. An accepted one ends in exactly one `Finished`."""
         rejection = self._refuse(request)
-        if rejection is not None:
-            return rejection
-        longest = len(request.prompt_token_ids) + request.max_tokens
-        request.token_limit = min(longest, self._most_total_tokens)
-        self._requests[request.request_id] = request
-        self._waiting.push(request, now_s)
-        self._admission.enter(request)
-        self._deadlines.push(request)
-        return None
+        if rejection is None:
+            longest = len(request.prompt_token_ids) + request.max_tokens
+            request.token_limit = min(longest, most_total_tokens(self._capacity))
+            self._life.enter(request, now_s)
+        return rejection
 
     def abort(self, request_id: str, reason: FinishReason = FinishReason.ABORT) -> Finished | None:
         """End a request wherever it stands; None if it is unknown or has ended.
 
         Its blocks are free at once, or when the plan under way is committed or failed.
         """
-        request = self._requests.get(request_id)
-        return None if request is None else self._finish(request, reason)
+        request = self._life.requests.get(request_id)
+        return None if request is None else self._life.finish(request, reason)
+
+    def loaded(self, request_id: str, num_tokens: int) -> bool:
+        """The KV of a request's first `num_tokens` tokens was brought; 0 if it could not be.
+
+        False, and nothing is changed, if the request is not loading any more: what was brought is void.
+        """
+        request = self._life.running.loads.get(request_id)
+        if request is None:
+            return False
+        self._life.loaded(request, num_tokens)
+        return True
+
+    def renew_lease(self, request_id: str, until_s: float) -> bool:
+        """Keep the leased blocks of an ended request until then; False if the lease is over."""
+        return self._life.leases.renew(request_id, until_s)
+
+    def end_lease(self, request_id: str) -> bool:
+        """Give the leased blocks of an ended request back; False if that was done before."""
+        return self._life.leases.end(request_id)
 
     def expire(self, now_s: float) -> list[Finished]:
-        """End the requests that were not scheduled by their queue deadline. Called before `schedule`."""
+        """End what is overdue. Called before `schedule`.
+
+        Requests not scheduled by their queue deadline end; a load not done in time becomes an ordinary
+        prefill.
+        """
+        self._life.leases.expire(now_s)
+        for request in list(self._life.running.loads.values()):
+            if request.load_until_s is not None and request.load_until_s <= now_s:
+                self._life.loaded(request, 0)
         return [
-            self._finish(request, FinishReason.EXPIRED, "not scheduled by its queue deadline")
-            for request in self._deadlines.expired(now_s)
+            self._life.finish(request, FinishReason.EXPIRED, "not scheduled by its queue deadline")
+            for request in self._life.deadlines.expired(now_s)
         ]
 
     def schedule(self, now_s: float) -> Plan:
         """Plan the next step. Every plan, an empty one too, is committed or failed before the next."""
         assert self._under_way is None, "commit or fail the plan under way before making the next"
-        limits = self._limits
         self._step_id += 1
-        step = Step(self._step_id, limits.max_num_batched_tokens, limits.long_prefill_token_threshold)
-        decodes = step.share_of(list(self._running.decodes.values()))
-        preempted = self._make_room(decodes, now_s)
-        if preempted:
-            decodes = [request for request in decodes if request.status is Status.RUNNING]
+        step = Step(self._step_id, self._limits, self.step_model, self._capacity.block_size)
+        running = self._life.running
+        preempted = self._make_room(now_s)
+        decodes = step.share_of(list(running.decodes.values()))
         step.decode(decodes)
-        for request in self._running.prefills.values():
+        for request in running.prefills.values():
+            if step.hold:
+                break
             step.prefill(request)
         hold = Hold.PREEMPTION if preempted else self._admit(step, now_s)
-        self._admission.step(now_s)
-        plan = step.plan(preempted, hold)
-        self._under_way = plan
-        return plan
+        if self._drafter is not None:
+            self._draft(self._drafter, step, decodes)
+        self._life.queue.step(now_s)
+        self._under_way = step.plan(preempted, hold)
+        self._life.computing = True
+        return self._under_way
 
     def commit(self, plan: Plan, outcome: Outcome, now_s: float) -> list[Event]:
         """Apply what the runner computed.
@@ -151,14 +164,17 @@ class Scheduler:
         a request and, if it ended, its `Finished`. Nothing is told of a request after its `Finished`.
         """
         events = self._close_plan(plan)
-        sampled = outcome.sampled
+        requests, sampled = self._life.requests, outcome.sampled
         for row in plan.rows:
-            request = self._requests.get(row.request_id)
+            request = requests.get(row.request_id)
             if request is None:
                 continue
-            self._kv.advance(request, len(row.token_ids))
             if row.sampled_rows:
-                self._accept(request, sampled.get(row.request_id, ()), now_s, events)
+                self._accept(request, row, sampled.get(row.request_id, ())[: row.sampled_rows], now_s, events)
+                continue
+            self._kv.advance(request, len(row.token_ids))
+            if not request.pending_tokens:
+                events.append(self._end(request, FinishReason.LENGTH, now_s))
         return events
 
     def fail(self, plan: Plan, message: str) -> list[Event]:
@@ -168,146 +184,122 @@ class Scheduler:
         """
         events = self._close_plan(plan)
         for row in plan.rows:
-            request = self._requests.get(row.request_id)
+            request = self._life.requests.get(row.request_id)
             if request is not None:
-                events.append(self._finish(request, FinishReason.ERROR, message))
+                events.append(self._life.finish(request, FinishReason.ERROR, message))
         return events
 
     def snapshot(self, now_s: float) -> Snapshot:
         """What is held at this moment."""
-        pool = self._kv.pool
+        life, pool, leased = self._life, self._kv.pool, self._life.leases.num_leased
         return Snapshot(
-            num_running=len(self._running),
-            num_waiting=len(self._waiting),
-            num_newcomers=self._admission.num_newcomers,
-            waiting_tokens=self._admission.waiting_tokens,
-            oldest_waiting_age_s=self._admission.oldest_age_s(now_s),
+            num_running=len(life.running),
+            num_waiting=len(life.waiting),
+            num_newcomers=life.queue.num_newcomers,
+            waiting_tokens=life.queue.waiting_tokens,
+            oldest_waiting_age_s=life.queue.oldest_age_s(now_s),
             num_blocks=pool.num_blocks,
             free_blocks=pool.num_free,
             cached_blocks=pool.num_cached,
-            referenced_blocks=pool.num_referenced,
-            preemptions_total=self._preemptions,
-            prefix_query_tokens_total=self._prefix_query_tokens,
-            prefix_hit_tokens_total=self._prefix_hit_tokens,
+            leased_blocks=leased,
+            referenced_blocks=pool.num_referenced - leased,
+            preemptions_total=life.preemptions,
+            prefix_query_tokens_total=life.prefix_query_tokens,
+            prefix_hit_tokens_total=life.prefix_hit_tokens,
         )
-
-    @property
-    def _most_total_tokens(self) -> int:
-        """The longest sequence: the model's, or what the whole pool holds and one sampled token more."""
-        capacity = self._capacity
-        return min(capacity.max_model_len, capacity.num_blocks * capacity.block_size + 1)
 
     def _refuse(self, request: Request) -> Rejection | None:
         if self._closed:
             return Rejection("draining", "This engine is shutting down. Send the request to another.")
-        if request.request_id in self._requests or request.request_id in self._ended_in_plan:
+        if self._life.is_served(request.request_id):
             return Rejection("duplicate_id", f"A request with the id {request.request_id} is being served.")
-        free_slots = self._limits.max_num_seqs - len(self._running)
-        return misfit(request, self._most_total_tokens) or self._admission.refuse(
-            request, self._limits, free_slots
-        )
+        free_slots = self._limits.max_num_seqs - len(self._life.running)
+        return misfit(request, self._capacity) or self._life.queue.refuse(request, self._limits, free_slots)
 
-    def _make_room(self, decodes: Sequence[Request], now_s: float) -> list[str]:
+    def _make_room(self, now_s: float) -> list[str]:
         """Give every decode a slot for its pending token, preempting where no block is left. Returns whom."""
         block_size = self._capacity.block_size
         preempted: list[str] = []
-        for request in decodes:
+        for request in list(self._life.running.decodes.values()):
             if request.computed_tokens < len(request.block_table) * block_size:
                 continue
             while request.status is Status.RUNNING and not self._kv.grow(request):
-                loser = victim(self._running)
-                self._preempt(loser, now_s)
+                loser = victim(self._life.running)
+                self._life.preempt(loser, now_s)
                 preempted.append(loser.request_id)
         return preempted
 
-    def _preempt(self, request: Request, now_s: float) -> None:
-        self._notices.append(Preempted(request.request_id, request.computed_tokens))
-        self._running.remove(request)
-        self._kv.release(request)
-        request.status = Status.PREEMPTED
-        request.preemptions += 1
-        self._preemptions += 1
-        self._waiting.push(request, now_s)
-
     def _admit(self, step: Step, now_s: float) -> Hold | None:
-        """Admit from the head of the queue while it fits; returns what held it back, if anything did."""
-        while (request := self._waiting.peek(now_s)) is not None:
-            if not step.left_tokens:
-                return Hold.BUDGET
-            if len(self._running) >= self._limits.max_num_seqs:
-                return Hold.SLOTS
-            if not self._kv.admit(request, whole_length=is_pinned(request)):
-                return Hold.BLOCKS
-            self._waiting.remove(request)
-            self._running.admit(request)
-            if request.first_scheduled_s is None:
-                self._first_scheduled(request, now_s)
-            request.status = Status.RUNNING
+        """Admit in the policy's order while it fits; returns what held back the first that was."""
+        first_hold: Hold | None = None
+        for request in self._life.waiting.candidates(now_s):
+            hold = self._try(request, step, now_s)
+            first_hold = first_hold or hold
+            if hold and not (hold is Hold.KEYS and self._life.waiting.set_aside(request)):
+                break
+        return first_hold
+
+    def _try(self, request: Request, step: Step, now_s: float) -> Hold | None:
+        running, limits = self._life.running, self._limits
+        if step.hold:
+            return step.hold
+        if len(running) >= limits.max_num_seqs:
+            return Hold.SLOTS
+        if not running.admits_key(request.step_key, limits.max_step_keys):
+            return Hold.KEYS
+        if not self._kv.admit(request, whole_length=is_pinned(request)):
+            return Hold.BLOCKS
+        if self._loads(request):
+            self._life.admit(request, now_s, load_until_s=now_s + request.load_timeout_s)
+            start, end = request.computed_tokens, request.loadable_tokens
+            step.load(Load(request.request_id, request.block_table, start, end))
+        else:
+            self._life.admit(request, now_s)
             step.prefill(request)
         return None
 
-    def _first_scheduled(self, request: Request, now_s: float) -> None:
-        request.first_scheduled_s = now_s
-        request.cached_tokens = request.computed_tokens
-        self._prefix_query_tokens += len(request.prompt_token_ids)
-        self._prefix_hit_tokens += request.cached_tokens
-        self._admission.leave(request, scheduled=True)
-        self._notices.append(Scheduled(request.request_id, now_s - request.arrival_s, request.cached_tokens))
+    def _loads(self, request: Request) -> bool:
+        """Whether a request that has just got its blocks waits for KV instead of computing it."""
+        if request.load_until_s is not None or request.loadable_tokens <= request.computed_tokens:
+            return False
+        loading = sum(len(other.block_table) for other in self._life.running.loads.values())
+        return loading + len(request.block_table) <= MAX_LOADING_RATIO * self._capacity.num_blocks
+
+    def _draft(self, drafter: Drafter, step: Step, decodes: Sequence[Request]) -> None:
+        for index, request in enumerate(decodes):
+            most = min(step.left_tokens, request.token_limit - request.total_tokens - 1)
+            if most > 0 and (draft_ids := drafter.draft(request, most)[:most]):
+                room = self._kv.spare_room(request, len(draft_ids))
+                step.draft(index, draft_ids[:room])
 
     def _close_plan(self, plan: Plan) -> list[Event]:
-        """No plan is under way any more: let go of what waited for it, and tell what planning did."""
         assert plan is self._under_way, "this plan is not the one under way"
         self._under_way = None
-        for request in self._ended_in_plan.values():
-            self._kv.release(request)
-        self._ended_in_plan.clear()
-        notices, self._notices = self._notices, []
-        return [notice for notice in notices if notice.request_id in self._requests]
+        return list(self._life.computed())
 
-    def _accept(self, request: Request, token_ids: Sequence[int], now_s: float, events: list[Event]) -> None:
+    def _accept(
+        self, request: Request, row: Row, token_ids: Sequence[int], now_s: float, events: list[Event]
+    ) -> None:
         if not token_ids:
-            events.append(self._finish(request, FinishReason.ERROR, "the runner sampled no token"))
+            events.append(self._life.finish(request, FinishReason.ERROR, "the runner sampled no token"))
             return
         if request.first_token_s is None:
             request.first_token_s = now_s
         kept, reason = accept(request, token_ids)
         request.output_token_ids += kept
+        self._kv.advance(request, len(row.token_ids) - row.sampled_rows + len(kept))
         stop_token_id = kept[-1] if reason is FinishReason.STOP else None
         told = kept if stop_token_id is None else kept[:-1]
         if told:
             events.append(Tokens(request.request_id, told))
         if reason is not None:
-            events.append(self._finish(request, reason, stop_token_id=stop_token_id))
-        elif request.request_id in self._running.prefills:
-            self._running.prefilled(request)
+            events.append(self._end(request, reason, now_s, stop_token_id))
+        elif request.request_id in self._life.running.prefills:
+            self._life.running.prefilled(request)
 
-    def _finish(
-        self,
-        request: Request,
-        reason: FinishReason,
-        message: str | None = None,
-        *,
-        stop_token_id: int | None = None,
+    def _end(
+        self, request: Request, reason: FinishReason, now_s: float, stop_token_id: int | None = None
     ) -> Finished:
-        """The one way out, whatever the reason and wherever the request stands."""
-        del self._requests[request.request_id]
-        if request.status is Status.RUNNING:
-            self._running.remove(request)
-        else:
-            self._waiting.remove(request)
-            self._admission.leave(request, scheduled=False)
-        request.status = Status.FINISHED
-        request.finish_reason = reason
-        if self._under_way is None:
-            self._kv.release(request)
-        else:
-            self._ended_in_plan[request.request_id] = request
-        return Finished(
-            request.request_id,
-            reason,
-            stop_token_id,
-            message,
-            prompt_tokens=len(request.prompt_token_ids),
-            output_tokens=len(request.output_token_ids),
-            cached_tokens=request.cached_tokens,
-        )
+        """End a request that has all it wanted; what it leased outlives it."""
+        until_s = now_s + request.lease_s if request.lease_s else None
+        return self._life.finish(request, reason, stop_token_id=stop_token_id, lease_until_s=until_s)

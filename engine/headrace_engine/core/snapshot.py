@@ -19,7 +19,10 @@ class Snapshot:
     num_blocks: int
     free_blocks: int
     cached_blocks: int
+    leased_blocks: int
+    """Pinned for others to fetch, and held by no request."""
     referenced_blocks: int
+    """Held by requests; free, cached, leased and referenced add up to all."""
     preemptions_total: int
     prefix_query_tokens_total: int
     """Prompt tokens of requests at their first scheduling, looked up in the prefix cache."""
@@ -33,5 +36,5 @@ class Snapshot:
 
     @property
     def kv_usage_ratio(self) -> float:
-        """Share of blocks that requests hold."""
-        return self.referenced_blocks / self.num_blocks
+        """Share of blocks that requests or leases hold."""
+        return (self.referenced_blocks + self.leased_blocks) / self.num_blocks

@@ -1,23 +1,35 @@
-"""One step being filled: rows are added while the token budget lasts, then it is frozen into a plan."""
+"""One step being filled: rows are added while tokens and milliseconds last, then it is frozen into a plan."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
-from headrace_engine.core.plan import Hold, Plan, Row
+from headrace_engine.core.limits import Limits
+from headrace_engine.core.plan import Hold, Load, Plan, Row
 from headrace_engine.core.request import Request
+from headrace_engine.core.step_model import NO_WORK, StepModel, StepWork
 
 
 class Step:
-    """A throw-away budget of `budget_tokens`, `chunk_tokens` of which one request's prefill may take (0:
-    all).
-    """
+    """A throw-away budget. Decodes take their tokens whatever they cost; prefills share what they leave."""
 
-    def __init__(self, step_id: int, budget_tokens: int, chunk_tokens: int) -> None:
+    def __init__(
+        self, step_id: int, limits: Limits, model: StepModel | None, least_chunk_tokens: int
+    ) -> None:
         self.step_id = step_id
-        self.budget_tokens = budget_tokens
-        self.left_tokens = budget_tokens
-        self._chunk_tokens = chunk_tokens or budget_tokens
+        self.budget_tokens = limits.max_num_batched_tokens
+        self.left_tokens = self.budget_tokens
+        self._num_partial = 0
+        self._most_partial = limits.max_num_partial_prefills or self.budget_tokens
+        self._chunk_tokens = limits.long_prefill_token_threshold or self.budget_tokens
+        self._budget_s = limits.max_step_ms / 1000 if model else 0.0
+        self._model = model
+        self._least_chunk_tokens = least_chunk_tokens
+        """However little time is left, one prefill goes on by this much: none is starved."""
         self._rows: list[Row] = []
-        self._num_decode_tokens = 0
+        self._loads: list[Load] = []
+        self._work = NO_WORK
+        self._num_decodes = 0
+        self._num_drafts = 0
         self._context_tokens = 0
 
     def share_of(self, decodes: list[Request]) -> list[Request]:
@@ -35,33 +47,74 @@ class Step:
             context_tokens += start + 1
             last = request.output_token_ids[-1:]
             self._rows.append(Row(request.request_id, start, last, request.block_table, 1, request.sampling))
-        self._context_tokens += context_tokens
-        self._num_decode_tokens += len(requests)
+        self._context_tokens = context_tokens
+        self._num_decodes = len(requests)
+        self._work = StepWork(len(requests), context_tokens)
         self.left_tokens -= len(requests)
 
-    def prefill(self, request: Request) -> None:
-        """Compute as many pending tokens as the budget has left; sample if they reach the last known one."""
+    def prefill(self, request: Request) -> int:
+        """Compute as many pending tokens as the budgets leave; sample if they reach the last. Returns how
+        many.
+        """
         start = request.computed_tokens
-        end = start + min(request.pending_tokens, self._chunk_tokens, self.left_tokens)
-        if end == start:
-            return
-        sampled_rows = 1 if end == request.total_tokens else 0
+        chunk = self._chunk(start, min(request.pending_tokens, self._chunk_tokens, self.left_tokens))
+        if not chunk:
+            return 0
+        end = start + chunk
+        sampled_rows = 1 if end == request.total_tokens and request.max_tokens else 0
         token_ids = request.tokens(start, end)
         self._rows.append(
             Row(request.request_id, start, token_ids, request.block_table, sampled_rows, request.sampling)
         )
+        self._num_partial += end < request.total_tokens
         self._context_tokens += end
-        self.left_tokens -= end - start
+        self._work = self._work.with_chunk(start, chunk)
+        self.left_tokens -= chunk
+        return chunk
+
+    def load(self, load: Load) -> None:
+        """Have KV brought for a request."""
+        self._loads.append(load)
+
+    def draft(self, index: int, draft_ids: Sequence[int]) -> None:
+        """Check guesses of what follows the decode at `index`."""
+        row = self._rows[index]
+        self._rows[index] = row._replace(
+            token_ids=[*row.token_ids, *draft_ids], sampled_rows=1 + len(draft_ids)
+        )
+        work = self._work
+        self._work = replace(work, tokens=work.tokens + len(draft_ids))
+        self._num_drafts += len(draft_ids)
+        self._context_tokens += len(draft_ids)
+        self.left_tokens -= len(draft_ids)
+
+    @property
+    def hold(self) -> Hold | None:
+        """Why no other prefill can start in this step; None if one can."""
+        if self._num_partial >= self._most_partial:
+            return Hold.PARTIAL
+        return None if self._chunk(0, min(self.left_tokens, 1)) else Hold.BUDGET
 
     def plan(self, preempted: Sequence[str], hold: Hold | None) -> Plan:
         """The step as it stands."""
+        decode_tokens = self._num_decodes + self._num_drafts
         return Plan(
             step_id=self.step_id,
             rows=tuple(self._rows),
             preempted=tuple(preempted),
-            num_prefill_tokens=self.budget_tokens - self.left_tokens - self._num_decode_tokens,
-            num_decode_tokens=self._num_decode_tokens,
+            num_prefill_tokens=self.budget_tokens - self.left_tokens - decode_tokens,
+            num_decode_tokens=decode_tokens,
+            num_draft_tokens=self._num_drafts,
             context_tokens=self._context_tokens,
+            work=self._work,
+            loads=tuple(self._loads),
             budget_tokens=self.budget_tokens,
             hold=hold,
         )
+
+    def _chunk(self, start: int, most_tokens: int) -> int:
+        if not self._budget_s or self._model is None or not most_tokens:
+            return most_tokens
+        chunk = self._model.chunk_within(self._work, start, most_tokens, self._budget_s)
+        prefilled = len(self._rows) > self._num_decodes
+        return chunk if prefilled else max(chunk, min(self._least_chunk_tokens, most_tokens))

@@ -1,108 +1,65 @@
-"""Random arrivals, aborts, failures and limit changes on small pools, against a runner that keeps KV slot by
-slot.
+"""Random arrivals, aborts, failures, loads, drafts and limit changes on small pools.
 
-The runner has no model: a slot holds a digest of the whole context that was computed into it. So it proves
-from the rows alone that every position is computed exactly once before it is attended to, that no row writes
-where another reads, and that no request is given blocks with another context, whatever is shared, preempted
-or used again.
+The runner keeps KV slot by slot (`slot_runner`), so that every plan is proved right by what it reads and
+writes; this machine keeps a plain account of what the scheduler was given and what it said, and compares.
 """
 
+import math
+import os
 from collections.abc import Sequence
-from hashlib import blake2b
 from typing import Any
 
-from hypothesis import settings
+import pytest
+from hypothesis import Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+from slot_runner import STOP_ID, Guesser, SlotRunner, alone
 
 from headrace_engine.core.limits import Capacity, Limits
-from headrace_engine.core.plan import Finished, Outcome, Plan, Preempted, Rejection, Row, Scheduled, Tokens
+from headrace_engine.core.plan import Finished, Load, Plan, Preempted, Rejection, Row, Scheduled, Tokens
 from headrace_engine.core.preemption import MAX_PREEMPTIONS
-from headrace_engine.core.request import FinishReason, Request
+from headrace_engine.core.request import FinishReason, Request, Status
 from headrace_engine.core.scheduler import Scheduler
+from headrace_engine.core.step_model import StepModel
 
-VOCABULARY = 5
-STOP_ID = 0
+Choices = dict[str, tuple[Any, ...]]
 
-
-def kv_value(before: int, token_id: int) -> int:
-    """What a slot holds after computing `token_id` in the context that `before` stands for."""
-    return int.from_bytes(blake2b(f"{before},{token_id}".encode(), digest_size=8).digest())
-
-
-def next_token(context: int) -> int:
-    return context % VOCABULARY
-
-
-def alone(request: Request) -> list[int]:
-    """What a request generates when nothing else is in the world and it is not cut short."""
-    context = kv_value(0, int.from_bytes(request.block_salt))
-    for token_id in request.prompt_token_ids:
-        context = kv_value(context, token_id)
-    output: list[int] = []
-    while len(output) < request.token_limit - len(request.prompt_token_ids):
-        output.append(next_token(context))
-        context = kv_value(context, output[-1])
-        if output[-1] in request.stop_token_ids and len(output) >= request.min_tokens:
-            break
-    return output
-
-
-class SlotRunner:
-    """Computes plans on simulated KV memory, and fails where a row attends to what is not its own context."""
-
-    def __init__(self, num_blocks: int, block_size: int) -> None:
-        self._block_size = block_size
-        self._slots: list[list[int | None]] = [[None] * block_size for _ in range(num_blocks)]
-
-    def run(self, plan: Plan, requests: dict[str, Request]) -> Outcome:
-        sampled: dict[str, list[int]] = {}
-        for row in plan.rows:
-            context = self._compute(row, requests[row.request_id])
-            if row.sampled_rows:
-                sampled[row.request_id] = [next_token(context)]
-        return Outcome(sampled, 0.001)
-
-    def poison(self, plan: Plan) -> None:
-        """A step that broke half-way left garbage where it was to write."""
-        for row in plan.rows:
-            for position in range(row.start, row.start + len(row.token_ids)):
-                self._write(row, position, -1)
-
-    def _compute(self, row: Row, request: Request) -> int:
-        tokens = [*request.prompt_token_ids, *request.output_token_ids]
-        end = row.start + len(row.token_ids)
-        assert row.token_ids, "no row is empty"
-        assert list(row.token_ids) == tokens[row.start : end], "a row's tokens are its request's"
-        assert row.sampled_rows == (end == len(tokens)), "a row samples where it reaches the last known token"
-        context = kv_value(0, int.from_bytes(request.block_salt))
-        for position in range(row.start):
-            context = kv_value(context, tokens[position])
-            assert self._read(row, position) == context, "attention reads what this very context computed"
-        for position in range(row.start, end):
-            context = kv_value(context, tokens[position])
-            self._write(row, position, context)
-        return context
-
-    def _read(self, row: Row, position: int) -> int | None:
-        return self._slots[row.block_table[position // self._block_size]][position % self._block_size]
-
-    def _write(self, row: Row, position: int, value: int) -> None:
-        self._slots[row.block_table[position // self._block_size]][position % self._block_size] = value
+REQUESTS: Choices = {
+    "stem": (0, 1),
+    "stem_length": (12, 0, 3, 7, 8, 16, 20),
+    "tail": ((), (1,), (2, 3), (4, 1, 2, 3)),
+    "max_tokens": (30, 0, 1, 2, 5, 17, 40),
+    "stops": (False, False, True),
+    "min_tokens": (0, 0, 7),
+    "salt": (b"", b"", b"\x01"),
+    "step_key": ("", "", "", "a", "b", "c"),
+    "remote_tokens": (0, 0, 0, 0, 5, 20),
+    "lease_s": (0.0, 0.0, 0.0, 0.0, 2.0),
+    "deadline_s": (None, None, None, None, 0.5, 3.0),
+}
+LIMITS: Choices = {
+    "seqs": (8, 4, 2, 1),
+    "tokens": (48, 16, 5, 1),
+    "long_prefill_token_threshold": (0, 1, 3, 16),
+    "max_num_partial_prefills": (0, 1, 2),
+    "max_step_ms": (0, 1, 4),
+    "max_step_keys": (0, 1, 2),
+    "max_num_queued_reqs": (12, 4, 0),
+    "max_num_queued_tokens": (200, 60, 0),
+}
 
 
-REQUESTS = st.fixed_dictionaries(
-    {
-        "stem": st.integers(0, 1),
-        "stem_length": st.integers(0, 20) | st.just(12),
-        "tail": st.lists(st.integers(1, VOCABULARY - 1), max_size=6),
-        "max_tokens": st.integers(0, 40) | st.just(30),
-        "stops": st.sampled_from([False, False, True]),
-        "min_tokens": st.sampled_from([0, 0, 7]),
-        "salt": st.sampled_from([b"", b"", b"\x01"]),
-        "deadline_s": st.none() | st.floats(0, 5),
-    }
-)
+def one_of_each(choices: Choices) -> st.SearchStrategy[dict[str, Any]]:
+    """One value of each, drawn as a single number, so that long histories stay cheap to draw."""
+
+    def pick(number: int) -> dict[str, Any]:
+        picked = {}
+        for name, values in choices.items():
+            number, index = divmod(number, len(values))
+            picked[name] = values[index]
+        return picked
+
+    return st.integers(0, math.prod(map(len, choices.values())) - 1).map(pick)
 
 
 class SchedulerMachine(RuleBasedStateMachine):
@@ -115,6 +72,7 @@ class SchedulerMachine(RuleBasedStateMachine):
         max_num_batched_tokens=st.integers(1, 48),
         max_model_len=st.integers(2, 96) | st.just(64),
         caching=st.booleans(),
+        drafting=st.booleans(),
     )
     def start(
         self,
@@ -124,9 +82,15 @@ class SchedulerMachine(RuleBasedStateMachine):
         max_num_batched_tokens: int,
         max_model_len: int,
         caching: bool,
+        drafting: bool,
     ) -> None:
         self.capacity = Capacity(max_num_seqs, max_num_batched_tokens, max_model_len, num_blocks, block_size)
-        self.scheduler = Scheduler(capacity=self.capacity, enable_prefix_caching=caching)
+        self.scheduler = Scheduler(
+            capacity=self.capacity,
+            enable_prefix_caching=caching,
+            drafter=Guesser() if drafting else None,
+            step_model=StepModel(0.001, 0.001, 0.0002, 1e-6, 1e-6),
+        )
         self.runner = SlotRunner(num_blocks, block_size)
         self.now_s = 0.0
         self.accepted: dict[str, Request] = {}
@@ -134,35 +98,58 @@ class SchedulerMachine(RuleBasedStateMachine):
         self.told: dict[str, list[int]] = {}
         self.computed_until: dict[str, int] = {}
         """Next position to compute of each request that holds blocks, by the rows alone."""
+        self.loads: dict[str, Load] = {}
+        self.leases: dict[str, tuple[list[int], list[list[int | None]]]] = {}
+        """Blocks and content of ended requests that are leased."""
 
     # --- what the world does ---
 
-    @rule(data=st.data(), count=st.integers(1, 8))
-    def submit(self, data: st.DataObject, count: int) -> None:
-        for _ in range(count):
-            self._submit(data.draw(REQUESTS))
+    @rule(requests=st.lists(one_of_each(REQUESTS), min_size=1, max_size=8))
+    def submit(self, requests: list[dict[str, Any]]) -> None:
+        for request in requests:
+            self._submit(request)
 
     @rule(data=st.data(), reason=st.sampled_from([FinishReason.ABORT, FinishReason.STOP]))
     def abort(self, data: st.DataObject, reason: FinishReason) -> None:
         if self.accepted:
             self._abort(data.draw(st.sampled_from(sorted(self.accepted))), reason)
 
+    @rule(data=st.data(), num_tokens=st.integers(0, 30))
+    def bring(self, data: st.DataObject, num_tokens: int) -> None:
+        """KV arrives for a request that waits for it, or that did not wait so long."""
+        if not self.loads:
+            return
+        load = self.loads.pop(data.draw(st.sampled_from(sorted(self.loads))))
+        request = self.accepted[load.request_id]
+        num_tokens = min(num_tokens, load.end)
+        loading = request.status is Status.LOADING
+        if loading:
+            self.runner.bring(load, request, num_tokens)
+        assert self.scheduler.loaded(load.request_id, num_tokens) == loading
+        if loading:
+            self.computed_until[load.request_id] = max(load.start, num_tokens)
+
+    @rule(data=st.data(), renew=st.booleans())
+    def touch_a_lease(self, data: st.DataObject, renew: bool) -> None:
+        if not self.leases:
+            return
+        name = data.draw(st.sampled_from(sorted(self.leases)))
+        if renew:
+            assert self.scheduler.renew_lease(name, self.now_s + 1.0)
+        else:
+            assert self.scheduler.end_lease(name)
+            assert not self.scheduler.end_lease(name)
+            del self.leases[name]
+
     @rule(elapsed_s=st.floats(0, 2))
     def wait(self, elapsed_s: float) -> None:
         self.now_s += elapsed_s
 
-    @rule(data=st.data())
-    def change_limits(self, data: st.DataObject) -> None:
-        capacity = self.capacity
-        self.scheduler.set_limits(
-            Limits(
-                data.draw(st.integers(1, capacity.max_num_seqs)),
-                data.draw(st.integers(1, capacity.max_num_batched_tokens)),
-                data.draw(st.sampled_from([0, 1, 3, 16])),
-                data.draw(st.integers(0, 12)),
-                data.draw(st.integers(0, 200)),
-            )
-        )
+    @rule(values=one_of_each(LIMITS))
+    def change_limits(self, values: dict[str, int]) -> None:
+        max_num_seqs = min(values.pop("seqs"), self.capacity.max_num_seqs)
+        max_num_batched_tokens = min(values.pop("tokens"), self.capacity.max_num_batched_tokens)
+        self.scheduler.set_limits(Limits(max_num_seqs, max_num_batched_tokens, **values))
 
     @rule(steps=st.integers(1, 20))
     def run_steps(self, steps: int) -> None:
@@ -198,10 +185,17 @@ class SchedulerMachine(RuleBasedStateMachine):
         for request in held:
             for block in request.block_table:
                 references[block] = references.get(block, 0) + 1
+        held_blocks = set(references)
+        for blocks, content in self.leases.values():
+            assert self.runner.content(blocks) == content, "leased blocks keep what is in them"
+            for block in blocks:
+                references[block] = references.get(block, 0) + 1
         pool = self.scheduler._kv.pool
         assert all(pool.references(block) == references.get(block, 0) for block in range(pool.num_blocks))
-        assert snapshot.free_blocks + snapshot.cached_blocks + snapshot.referenced_blocks == pool.num_blocks
-        assert snapshot.referenced_blocks == len(references)
+        in_use = snapshot.leased_blocks + snapshot.referenced_blocks
+        assert snapshot.free_blocks + snapshot.cached_blocks + in_use == pool.num_blocks
+        assert snapshot.referenced_blocks == len(held_blocks)
+        assert in_use == len(references)
         assert min(snapshot.free_blocks, snapshot.cached_blocks) >= 0
 
     @invariant()
@@ -227,12 +221,15 @@ class SchedulerMachine(RuleBasedStateMachine):
         assert isinstance(late, Rejection)
         assert late.reason == "draining"
         work = sum(request.token_limit for request in self.accepted.values())
-        for _ in range(2 + work * (1 + MAX_PREEMPTIONS)):
+        for _ in range(100 + work * (1 + MAX_PREEMPTIONS)):
             if not self.scheduler.has_work():
                 break
+            self.now_s += 0.5
             self._step()
         assert self.finished.keys() == self.accepted.keys()
-        assert self.scheduler.snapshot(self.now_s).referenced_blocks == 0
+        self.now_s += 10.0
+        self._expire()
+        assert self.scheduler.snapshot(self.now_s).kv_usage_ratio == 0
         self.blocks_are_conserved()
 
     def _submit(self, draw: dict[str, Any]) -> None:
@@ -245,11 +242,15 @@ class SchedulerMachine(RuleBasedStateMachine):
             stop_token_ids=frozenset([STOP_ID] if draw["stops"] else []),
             min_tokens=draw["min_tokens"],
             block_salt=draw["salt"],
+            step_key=draw["step_key"],
+            remote_tokens=draw["remote_tokens"],
+            load_timeout_s=3.0,
+            lease_s=draw["lease_s"],
             queue_deadline_s=None if draw["deadline_s"] is None else self.now_s + draw["deadline_s"],
         )
         rejection = self.scheduler.submit(request, self.now_s)
-        longest = min(self.capacity.max_model_len, self.capacity.num_blocks * self.capacity.block_size + 1)
-        fits = 0 < len(prompt) < longest and request.max_tokens > 0
+        longest = self.capacity.max_model_len - min(request.max_tokens, 1)
+        fits = 0 < len(prompt) <= min(longest, self.capacity.num_blocks * self.capacity.block_size)
         if rejection is None:
             assert fits
             self.accepted[request.request_id] = request
@@ -265,14 +266,15 @@ class SchedulerMachine(RuleBasedStateMachine):
         self._told(self.scheduler.commit(plan, outcome, self.now_s), plan)
 
     def _plan(self) -> Plan:
-        for event in self.scheduler.expire(self.now_s):
-            assert event.reason is FinishReason.EXPIRED
-            assert self.accepted[event.request_id].first_scheduled_s is None
-            self._finish(event)
+        self._expire()
         running = self.scheduler.snapshot(self.now_s).num_running
         before = {key: request.computed_tokens for key, request in self.accepted.items()}
+        keys = self.scheduler._life.running.num_keys
         plan = self.scheduler.schedule(self.now_s)
-        self._check_limits(plan, running)
+        self._check_limits(plan, running, keys)
+        for load in plan.loads:
+            assert load.start < load.end
+            self.loads[load.request_id] = load
         for request_id in plan.preempted:
             self.computed_until.pop(request_id, None)
         for row in plan.rows:
@@ -285,7 +287,18 @@ class SchedulerMachine(RuleBasedStateMachine):
             self._check_writes(row)
         return plan
 
-    def _check_limits(self, plan: Plan, running: int) -> None:
+    def _expire(self) -> None:
+        loading = {key for key, request in self.accepted.items() if request.status is Status.LOADING}
+        for event in self.scheduler.expire(self.now_s):
+            assert event.reason is FinishReason.EXPIRED
+            assert self.accepted[event.request_id].first_scheduled_s is None
+            self._finish(event)
+        for key in loading:
+            if self.accepted[key].status is Status.RUNNING:
+                self.computed_until[key] = self.accepted[key].computed_tokens
+        self.leases = {key: lease for key, lease in self.leases.items() if key in self.scheduler._life.leases}
+
+    def _check_limits(self, plan: Plan, running: int, keys: int) -> None:
         limits, snapshot = self.scheduler.limits, self.scheduler.snapshot(self.now_s)
         assert (
             plan.num_tokens == sum(len(row.token_ids) for row in plan.rows) <= limits.max_num_batched_tokens
@@ -294,11 +307,18 @@ class SchedulerMachine(RuleBasedStateMachine):
         assert snapshot.num_running <= max(limits.max_num_seqs, running)
         assert len({row.request_id for row in plan.rows}) == len(plan.rows) <= self.capacity.max_num_seqs
         cap = limits.long_prefill_token_threshold or limits.max_num_batched_tokens
-        assert all(len(row.token_ids) <= cap for row in plan.rows)
-        if snapshot.in_flight:
+        assert all(len(row.token_ids) - max(0, row.sampled_rows - 1) <= cap for row in plan.rows)
+        partial = [row for row in plan.rows if not row.sampled_rows and not self._ends(row)]
+        assert len(partial) <= (limits.max_num_partial_prefills or len(partial))
+        assert self.scheduler._life.running.num_keys <= max(limits.max_step_keys or 99, keys)
+        may_stall = self.leases or self.scheduler._life.running.loads
+        if snapshot.in_flight and not may_stall:
             assert plan.rows, "a step with work computes at least one token"
         if plan.preempted:
             assert snapshot.num_running < running, "nothing is admitted in a step that preempted"
+
+    def _ends(self, row: Row) -> bool:
+        return row.start + len(row.token_ids) >= self.accepted[row.request_id].total_tokens
 
     def _check_writes(self, row: Row) -> None:
         block_size = self.capacity.block_size
@@ -308,7 +328,9 @@ class SchedulerMachine(RuleBasedStateMachine):
 
     def _told(self, events: Sequence[object], plan: Plan) -> None:
         for row in plan.rows:
-            self.computed_until[row.request_id] = row.start + len(row.token_ids)
+            request = self.accepted[row.request_id]
+            until = row.start + len(row.token_ids) if not row.sampled_rows else request.total_tokens - 1
+            self.computed_until[row.request_id] = until
         for event in events:
             match event:
                 case Finished():
@@ -332,6 +354,9 @@ class SchedulerMachine(RuleBasedStateMachine):
         assert event.request_id not in self.finished, "a request ends once"
         self.finished[event.request_id] = event
         self.computed_until.pop(event.request_id, None)
+        if event.request_id in self.scheduler._life.leases:
+            blocks = list(self.scheduler._life.leases._blocks[event.request_id])
+            self.leases[event.request_id] = (blocks, self.runner.content(blocks))
         told = self.told[event.request_id] + (
             [event.stop_token_id] if event.stop_token_id is not None else []
         )
@@ -342,5 +367,17 @@ class SchedulerMachine(RuleBasedStateMachine):
             assert told == expected, "what else is in the batch changes nothing"
 
 
-TestScheduler = SchedulerMachine.TestCase
-TestScheduler.settings = settings(max_examples=150, stateful_step_count=40)
+class TestScheduler(SchedulerMachine.TestCase):
+    settings = settings(max_examples=250, stateful_step_count=50)
+
+
+@pytest.mark.slow
+class TestSchedulerAtLength(SchedulerMachine.TestCase):
+    """A hundred thousand steps; more with `HEADRACE_HISTORIES`."""
+
+    settings = settings(
+        max_examples=int(os.environ.get("HEADRACE_HISTORIES", "1500")),
+        stateful_step_count=60,
+        derandomize=False,
+        phases=[Phase.generate],
+    )

@@ -7,11 +7,14 @@ from typing import Any
 
 import pytest
 
+from headrace_engine.core.drafter import Drafter
 from headrace_engine.core.limits import Capacity, Limits
 from headrace_engine.core.plan import Event, Finished, Outcome, Plan, Rejection
+from headrace_engine.core.policy import Policy
 from headrace_engine.core.request import Request
 from headrace_engine.core.scheduler import Scheduler
 from headrace_engine.core.snapshot import Snapshot
+from headrace_engine.core.step_model import StepModel
 
 STEP_S = 0.01
 
@@ -83,7 +86,14 @@ class Loop:
 def make_loop() -> Callable[..., Loop]:
     """Makes a loop: capacity and limits by keyword, generous where a story does not name them."""
 
-    def make(*, enable_prefix_caching: bool = True, **values: int) -> Loop:
+    def make(
+        *,
+        enable_prefix_caching: bool = True,
+        drafter: Drafter | None = None,
+        step_model: StepModel | None = None,
+        policy: Policy | None = None,
+        **values: int,
+    ) -> Loop:
         capacity = Capacity(
             max_num_seqs=values.pop("max_num_seqs", 8),
             max_num_batched_tokens=values.pop("max_num_batched_tokens", 64),
@@ -92,6 +102,15 @@ def make_loop() -> Callable[..., Loop]:
             block_size=values.pop("block_size", 4),
         )
         limits = Limits.of(capacity).changed(values, capacity)
-        return Loop(Scheduler(capacity=capacity, limits=limits, enable_prefix_caching=enable_prefix_caching))
+        return Loop(
+            Scheduler(
+                capacity=capacity,
+                limits=limits,
+                policy=policy,
+                enable_prefix_caching=enable_prefix_caching,
+                drafter=drafter,
+                step_model=step_model,
+            )
+        )
 
     return make

@@ -26,7 +26,7 @@ def decoding(loop):
 def preempted(loop):
     loop.submit("a", 4, max_tokens=50)
     loop.step()
-    loop.scheduler._preempt(loop.requests["a"], loop.now_s)
+    loop.scheduler._life.preempt(loop.requests["a"], loop.now_s)
 
 
 @pytest.mark.parametrize("stage", [waiting, mid_prefill, decoding, preempted])
@@ -95,7 +95,7 @@ def test_many_short_lived_deadlines_leave_nothing_behind(make_loop):
     for number in range(1000):
         loop.submit(f"r{number}", 4, max_tokens=1, queue_deadline_s=loop.now_s + 3600.0)
         loop.step()
-    assert len(loop.scheduler._deadlines._heap) <= 64
+    assert len(loop.scheduler._life.deadlines._heap) <= 64
 
 
 def test_a_failed_step_ends_its_requests_and_no_others(make_loop):

@@ -18,7 +18,7 @@ def test_a_prompt_as_long_as_the_model_leaves_no_room_for_output(make_loop):
     assert loop.submit("too-long", 16).reason == "never_fits"
 
 
-@pytest.mark.parametrize(("prompt", "max_tokens"), [(0, 1), (3, 0)])
+@pytest.mark.parametrize(("prompt", "max_tokens"), [(0, 1), (3, -1)])
 def test_a_request_for_nothing_is_refused(make_loop, prompt, max_tokens):
     assert make_loop().submit("a", prompt, max_tokens).reason == "invalid"
 

@@ -60,9 +60,29 @@ def test_a_sequence_as_long_as_the_pool_ends_by_length_not_by_error(make_loop):
     assert loop.snapshot.preemptions_total == 0
 
 
-def test_tokens_beyond_the_end_are_dropped(make_loop):
+def test_nothing_is_sampled_for_a_request_that_wants_its_prompt_computed(make_loop):
+    loop = make_loop(max_num_batched_tokens=8)
+    loop.submit("embedding", 12, max_tokens=0)
+    plan = loop.plan()
+    assert [row.sampled_rows for row in plan.rows] == [0]
+    loop.commit(plan)
+    plan = loop.plan()
+    assert [row.sampled_rows for row in plan.rows] == [0]
+    loop.commit(plan)
+    finished = loop.finished["embedding"]
+    assert (finished.reason, finished.output_tokens) == (FinishReason.LENGTH, 0)
+
+
+def test_a_prompt_as_long_as_the_model_can_be_computed_but_not_continued(make_loop):
+    loop = make_loop(max_model_len=16)
+    assert loop.submit("continued", 16, max_tokens=1).reason == "never_fits"
+    assert loop.submit("computed", 16, max_tokens=0) is None
+    loop.drain()
+    assert loop.finished["computed"].prompt_tokens == 16
+
+
+def test_a_runner_that_samples_more_than_asked_is_not_believed(make_loop):
     loop = make_loop()
-    loop.submit("a", 4, max_tokens=5, stop_token_ids=frozenset([EOS]))
-    loop.commit(loop.plan(), {"a": [8, EOS, 9]})
+    loop.submit("a", 4, max_tokens=5)
+    loop.commit(loop.plan(), {"a": [8, 9]})
     assert told(loop, "a") == [8]
-    assert loop.requests["a"].output_token_ids == [8, EOS]

@@ -1,0 +1,37 @@
+"""Step keys: so many adapters run together, who has another waits, others pass it, and it is not starved."""
+
+from headrace_engine.core.line import MAX_PASSES
+from headrace_engine.core.plan import Hold
+
+
+def test_only_so_many_keys_run_together(make_loop):
+    loop = make_loop(max_step_keys=1)
+    for request_id, key in ("a1", "a"), ("b1", "b"), ("a2", "a"), ("plain", ""):
+        loop.submit(request_id, 4, max_tokens=2, step_key=key)
+    plan = loop.plan()
+    loop.commit(plan)
+    assert [row.request_id for row in plan.rows] == ["a1", "a2", "plain"]
+    assert plan.hold is Hold.KEYS
+    loop.step()
+    assert loop.step() == {"b1": 4}
+
+
+def test_a_request_with_another_key_is_passed_for_a_while_and_never_starved(make_loop):
+    loop = make_loop(max_step_keys=1, max_num_seqs=2)
+    loop.submit("first", 4, max_tokens=500, step_key="a")
+    loop.submit("other", 4, max_tokens=5, step_key="b")
+    passed: set[str] = set()
+    while loop.requests["other"].first_scheduled_s is None:
+        if loop.snapshot.num_waiting < 4:
+            loop.submit(f"a{len(loop.requests)}", 4, max_tokens=5, step_key="a")
+        passed.update(loop.step())
+    assert len(passed) == len(["first", *["passes"] * MAX_PASSES, "other"])
+
+
+def test_one_that_stands_aside_can_still_be_aborted(make_loop):
+    loop = make_loop(max_step_keys=1)
+    loop.submit("a", 4, step_key="a")
+    loop.submit("b", 4, step_key="b")
+    loop.step()
+    assert loop.scheduler.abort("b") is not None
+    assert loop.snapshot.num_waiting == 0
