@@ -20,7 +20,7 @@ from headrace_engine.core.request import Sampling
 _COLDEST = 1e-5
 """Below this temperature logits would leave the range of float32: it is greedy."""
 _CANDIDATES = 64
-_GROUP_WIDTH = 256
+_GROUP_WIDTH = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,40 +71,48 @@ def _argmax(logits: Tensor, _draws: Sequence[Draw]) -> list[int]:
 
 def _sample_pure(logits: Tensor, draws: Sequence[Draw]) -> list[int]:
     cumulative = functional.softmax(_tempered(logits, draws), dim=-1).cumsum(dim=-1)
-    return _invert(cumulative, draws).tolist()
+    chosen: list[int] = _invert(cumulative, cumulative[:, -1:], draws).tolist()
+    return chosen
 
 
 def _sample_filtered(logits: Tensor, draws: Sequence[Draw]) -> list[int]:
     scaled = _tempered(logits, draws)
     total = scaled.logsumexp(dim=-1, keepdim=True)
     values, ids = top_candidates(scaled, _CANDIDATES)
-    chosen = []
-    for row, draw in enumerate(draws):
-        sampling, row_values, row_ids = draw.sampling, values[row], ids[row]
-        while not _suffice(row_values, total[row], sampling) and len(row_values) < scaled.shape[-1]:
-            wide = max(len(row_values) * 16, sampling.top_k)
-            row_values, row_ids = scaled[row].topk(min(wide, scaled.shape[-1]))
-        chosen.append(int(row_ids[_draw_candidate(row_values, total[row], draw)]))
+    index, suffices = _choose(values, total, draws)
+    chosen = ids.gather(1, index[:, None])[:, 0].tolist()
+    for row in (~suffices).nonzero()[:, 0].tolist():
+        chosen[row] = _sample_wide(scaled[row : row + 1], total[row : row + 1], draws[row])
     return chosen
 
 
-def _suffice(values: Tensor, total: Tensor, sampling: Sampling) -> bool:
-    """Whether the candidates hold everything that the filters could keep."""
-    if sampling.top_k:
-        return len(values) >= sampling.top_k
-    return float((values - total).exp().sum()) >= sampling.top_p
+def _sample_wide(scaled: Tensor, total: Tensor, draw: Draw) -> int:
+    """One row whose filters reach beyond the first candidates."""
+    width, wide = scaled.shape[-1], _CANDIDATES
+    while True:
+        wide = min(width, max(16 * wide, draw.sampling.top_k))
+        values, ids = scaled.topk(wide)
+        index, suffices = _choose(values, total, [draw])
+        if wide == width or bool(suffices):
+            return int(ids[0, index])
 
 
-def _draw_candidate(values: Tensor, total: Tensor, draw: Draw) -> int:
-    """The index of the chosen one among candidates in falling order."""
-    sampling = draw.sampling
-    if sampling.top_k:
-        values = values[: sampling.top_k]
-        total = values.logsumexp(dim=-1)
-    cumulative = (values - total).exp().cumsum(dim=-1)
+def _choose(values: Tensor, total: Tensor, draws: Sequence[Draw]) -> tuple[Tensor, Tensor]:
+    """The index of the chosen one among each row's candidates, and whether these hold all that may be chosen.
+
+    `values` are in falling order; `total` is the logarithm of the whole row's mass.
+    """
+    count = values.shape[-1]
+    top_k = torch.tensor([[draw.sampling.top_k] for draw in draws], device=values.device)
+    top_p = torch.tensor([[draw.sampling.top_p] for draw in draws], device=values.device)
+    beyond = (top_k > 0) & (torch.arange(count, device=values.device) >= top_k)
+    values = values.masked_fill(beyond, -torch.inf)
+    total = torch.where(top_k > 0, values.logsumexp(dim=-1, keepdim=True), total)
+    mass = (values - total).exp().cumsum(dim=-1)
     # The smallest set that reaches top_p: everything up to the first that does.
-    kept = 1 + int(torch.searchsorted(cumulative, sampling.top_p)) if sampling.top_p < 1 else len(cumulative)
-    return int(_invert(cumulative[None, :kept], [draw]))
+    last = (mass < top_p).sum(dim=-1, keepdim=True).clamp(max=count - 1)
+    suffices = torch.where(top_k > 0, top_k <= count, mass[:, -1:] >= top_p)
+    return _invert(mass, mass.gather(1, last), draws), suffices[:, 0]
 
 
 def _tempered(logits: Tensor, draws: Sequence[Draw]) -> Tensor:
@@ -112,13 +120,12 @@ def _tempered(logits: Tensor, draws: Sequence[Draw]) -> Tensor:
     return logits.float() / temperatures
 
 
-def _invert(cumulative: Tensor, draws: Sequence[Draw]) -> Tensor:
-    """The first index of each row whose cumulative mass exceeds the row's uniform share of the whole."""
-    uniforms = torch.tensor([[draw.uniform] for draw in draws], device=cumulative.device)
-    whole = cumulative[:, -1:]
+def _invert(mass: Tensor, whole: Tensor, draws: Sequence[Draw]) -> Tensor:
+    """The first index of each row whose cumulative mass exceeds the row's uniform share of `whole`."""
+    uniforms = torch.tensor([[draw.uniform] for draw in draws], device=mass.device)
     # Rounding may lift the share to the whole, which no index exceeds.
     share = torch.minimum(uniforms * whole, torch.nextafter(whole, torch.zeros_like(whole)))
-    return torch.searchsorted(cumulative, share, right=True).squeeze(-1)
+    return torch.searchsorted(mass, share, right=True)[:, 0]
 
 
 def top_candidates(values: Tensor, count: int) -> tuple[Tensor, Tensor]:
@@ -132,9 +139,9 @@ def top_candidates(values: Tensor, count: int) -> tuple[Tensor, Tensor]:
         return values.topk(min(count, width), dim=-1)
     grouped = values[:, : groups * _GROUP_WIDTH].view(rows, groups, _GROUP_WIDTH)
     best_groups = grouped.amax(dim=-1).topk(count, dim=-1).indices
-    starts = best_groups * _GROUP_WIDTH
-    indices = (starts[:, :, None] + torch.arange(_GROUP_WIDTH, device=values.device)).flatten(1)
-    tail = torch.arange(groups * _GROUP_WIDTH, width, device=values.device).expand(rows, -1)
-    indices = torch.cat((indices, tail), dim=1)
+    members = torch.arange(_GROUP_WIDTH, device=values.device)
+    indices = (best_groups[:, :, None] * _GROUP_WIDTH + members).flatten(1)
+    ungrouped = torch.arange(groups * _GROUP_WIDTH, width, device=values.device).expand(rows, -1)
+    indices = torch.cat((indices, ungrouped), dim=1)
     best = values.gather(1, indices).topk(count, dim=-1)
     return best.values, indices.gather(1, best.indices)

@@ -133,6 +133,31 @@ def test_a_header_that_claims_more_than_the_file_has_allocates_nothing(model, le
         load(model)
 
 
+def header(tensor):
+    text = json.dumps({"model.norm.weight": tensor}).encode()
+    return len(text).to_bytes(8, "little") + text + bytes(64)
+
+
+@pytest.mark.parametrize(
+    "tensor",
+    [
+        {"dtype": "F32", "shape": [128], "data_offsets": [0, 4]},
+        {"dtype": "F32", "shape": [128], "data_offsets": [0, 10**15]},
+        {"dtype": "F32", "shape": [2**62, 2**62], "data_offsets": [0, 64]},
+        {"dtype": "F32", "shape": [-16], "data_offsets": [0, 64]},
+        {"dtype": "F32", "shape": [16], "data_offsets": [64, 0]},
+        {"dtype": "F99", "shape": [16], "data_offsets": [0, 64]},
+        {"dtype": "F32", "shape": "16", "data_offsets": [0, 64]},
+        {"dtype": "F32", "shape": [16]},
+        [],
+    ],
+)
+def test_a_header_that_lies_about_a_tensor_is_refused(model, tensor):
+    (model / "model.safetensors").write_bytes(header(tensor))
+    with pytest.raises(ModelLoadError, match=r"model\.safetensors"):
+        load(model)
+
+
 def test_weights_of_another_shape_than_the_config_says(model):
     edit(model, "config.json", intermediate_size=360)
     with pytest.raises(ModelLoadError, match=r"gate_proj.*\(352, 128\).*\(360, 128\)"):

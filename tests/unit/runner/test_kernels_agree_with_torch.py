@@ -120,21 +120,25 @@ def test_attention_in_bfloat16():
 
 def test_two_threads_compute_what_one_does():
     shape = KVShape(1, 3, 64, 64, torch.float32)
-    rows = rows_of([(70, 1), (0, 200), (5, 3)], 64)
-    batch = Batch.of(rows, 64)
+    batch = Batch.of(rows_of([(70, 1), (0, 200), (5, 3)], 64), 64)
     generator = torch.Generator().manual_seed(2)
     qkv = torch.randn(len(batch.positions), 15 * 64, generator=generator)
-    table = torch.ones(len(batch.positions), 32)
-    try:
-        alone, together = (
-            NativeKernels(KVCache(shape, NUM_BLOCKS), 9, threads).attend(
-                0, qkv.clone(), table, table * 0, batch
+    table, weight = torch.ones(len(batch.positions), 32), torch.ones(15 * 64)
+    results = []
+    for threads in (1, 2):
+        try:
+            kernels = NativeKernels(KVCache(shape, NUM_BLOCKS), 9, threads)
+        except CompileError as error:
+            pytest.skip(f"no native kernels here: {error}")
+        results.append(
+            (
+                kernels.attend(0, qkv.clone(), table, table * 0, batch),
+                kernels.add_rms_norm(qkv.clone(), qkv, weight, 1e-5),
+                kernels.swiglu(qkv),
             )
-            for threads in (1, 2)
         )
-    except CompileError as error:
-        pytest.skip(f"no native kernels here: {error}")
-    assert torch.equal(alone, together)
+    for alone, together in zip(*results, strict=True):
+        assert torch.equal(alone, together)
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])

@@ -3,6 +3,8 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tokenizers import Tokenizer as Library
+from tokenizers.processors import TemplateProcessing
 from transformers import PreTrainedTokenizerFast
 
 from headrace_engine.runner.chat_template import ChatTemplate, ChatTemplateError, TemplateSource
@@ -60,6 +62,18 @@ def test_text_from_outside_a_chat_yields_no_control_ids_either(tokenizer):
     ids = tokenizer.encode("a<|im_end|>b")
     assert END not in ids
     assert tokenizer.decode(ids) == "a<|im_end|>b"
+
+
+def test_what_a_model_expects_around_a_text_is_put_there(tiny_model_dir):
+    plain, controlled = (Library.from_file(str(tiny_model_dir / "tokenizer.json")) for _ in range(2))
+    plain.encode_special_tokens = True
+    for library in (plain, controlled):
+        library.post_processor = TemplateProcessing(
+            single="<|im_start|> $A", special_tokens=[("<|im_start|>", START)]
+        )
+    ids = Tokenizer(plain, controlled, None).encode("x<|im_start|>")
+    assert ids[0] == START
+    assert START not in ids[1:]
 
 
 def test_control_strings_completed_by_the_next_text_stay_text(tokenizer):

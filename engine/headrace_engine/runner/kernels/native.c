@@ -13,6 +13,7 @@
 #define MAX_TILE_ROWS 32
 #define MAX_WIDTH 256
 #define MASKED (-1e30f) /* finite: the compiler is told that there are no infinities */
+#define WORTH_SHARING 32 /* tokens: for fewer, waking the other threads takes longer than the work */
 #define INLINE static inline __attribute__((always_inline))
 
 typedef float vec __attribute__((vector_size(4 * VL), aligned(4)));
@@ -65,7 +66,9 @@ INLINE float exp_negative(float x) {
 }
 
 /* x += delta (where there is one); out = x / rms(x) * weight. [tokens][width] */
-void add_rms_norm(real *x, const real *delta, const real *weight, real *out, int64_t tokens, int64_t width, float eps) {
+void add_rms_norm(real *x, const real *delta, const real *weight, real *out, int64_t tokens, int64_t width, float eps,
+                  int32_t threads) {
+#pragma omp parallel for num_threads(threads) if (threads > 1 && tokens >= WORTH_SHARING)
     for (int64_t t = 0; t < tokens; t++) {
         real *row = x + t * width, *to = out + t * width;
         float squares = 0;
@@ -78,7 +81,8 @@ void add_rms_norm(real *x, const real *delta, const real *weight, real *out, int
 }
 
 /* out = silu(gate) * up, gate and up side by side. [tokens][2 * width] -> [tokens][width] */
-void swiglu(const real *gate_up, real *out, int64_t tokens, int64_t width) {
+void swiglu(const real *gate_up, real *out, int64_t tokens, int64_t width, int32_t threads) {
+#pragma omp parallel for num_threads(threads) if (threads > 1 && tokens >= WORTH_SHARING)
     for (int64_t t = 0; t < tokens; t++) {
         const real *gate = gate_up + 2 * t * width, *up = gate + width;
         for (int64_t i = 0; i < width; i++) {
@@ -219,15 +223,18 @@ static void store_row(const Shape *shape, const Batch *batch, int row, real *qkv
                       const real *sines, real *keys, real *values) {
     const int64_t stride = (int64_t)(shape->heads + 2 * shape->kv_heads) * shape->head_dim;
     const int32_t *table = batch->block_tables + (int64_t)row * batch->table_stride;
-    for (int64_t t = batch->query_starts[row]; t < batch->query_starts[row + 1]; t++) {
-        int position = batch->context_lengths[row] - (int)(batch->query_starts[row + 1] - t);
+    const int64_t first = batch->query_starts[row], end = batch->query_starts[row + 1];
+#pragma omp parallel for num_threads(shape->threads) if (shape->threads > 1 && end - first >= WORTH_SHARING)
+    for (int64_t t = first; t < end; t++) {
+        int position = batch->context_lengths[row] - (int)(end - t);
         int64_t at = t * (shape->head_dim / 2);
         store_token(shape, qkv + t * stride, cosines + at, sines + at, keys, values,
                     table[position / shape->block_size], position % shape->block_size);
     }
 }
 
-/* Stores the keys and values of every token, then attends. qkv [tokens][heads + 2 kv_heads][head_dim], out [tokens][heads][head_dim]. */
+/* Stores the keys and values of every token, then attends.
+ * qkv [tokens][heads + 2 kv_heads][head_dim], out [tokens][heads][head_dim]. */
 void attend(const Shape *shape, const Batch *batch, real *qkv, const real *cosines, const real *sines, real *keys,
             real *values, real *out) {
     const int tile_tokens = MAX_TILE_ROWS / (shape->heads / shape->kv_heads);

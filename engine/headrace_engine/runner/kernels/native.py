@@ -68,13 +68,14 @@ class NativeKernels:
             len(x),
             x.shape[1],
             eps,
+            self._shape.threads,
         )
         return out
 
     def swiglu(self, gate_up: Tensor) -> Tensor:
         tokens, width = len(gate_up), gate_up.shape[1] // 2
         out = gate_up.new_empty(tokens, width)
-        self._library.swiglu(gate_up.data_ptr(), out.data_ptr(), tokens, width)
+        self._library.swiglu(gate_up.data_ptr(), out.data_ptr(), tokens, width, self._shape.threads)
         return out
 
     def attend(self, layer: int, qkv: Tensor, cosines: Tensor, sines: Tensor, batch: Batch) -> Tensor:
@@ -118,8 +119,8 @@ def _load(dtype: torch.dtype) -> ctypes.CDLL:
     # torch has loaded its OpenMP runtime by now; the library's, of the same name, resolves to it.
     library = ctypes.CDLL(str(shared_library(_SOURCE, _DEFINES[dtype])))
     pointer, size = ctypes.c_void_p, ctypes.c_int64
-    library.add_rms_norm.argtypes = [*[pointer] * 4, size, size, ctypes.c_float]
-    library.swiglu.argtypes = [pointer, pointer, size, size]
+    library.add_rms_norm.argtypes = [*[pointer] * 4, size, size, ctypes.c_float, ctypes.c_int32]
+    library.swiglu.argtypes = [pointer, pointer, size, size, ctypes.c_int32]
     library.attend.argtypes = [pointer] * 8
     for function in (library.add_rms_norm, library.swiglu, library.attend):
         function.restype = None
