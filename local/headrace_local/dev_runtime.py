@@ -22,6 +22,9 @@ from headrace_local.oci import Image, Layer
 ENGINE_IMAGE = "headrace.local/engine:dev"
 ENGINE_USER_ID = 65532
 SOURCE_ROOTS = ("engine", "operator")
+# One place wherever the checkout lies: under its own name, one below /tmp would be hidden by a pod's own.
+HOME = Path("/opt/headrace")
+_PODS_OWN = Path("/tmp")
 _SYSTEM = Path("/usr")
 # What programs of /usr look up elsewhere. Without the linker's cache, Python compiles to find libraries.
 _SYSTEM_CONFIGURATION = (Path("/etc/alternatives"), Path("/etc/ssl"), Path("/etc/ld.so.cache"))
@@ -41,41 +44,51 @@ class Environment:
         checkout = Path(__file__).resolve().parents[2]
         return cls(Path(sys.prefix), Path(sys.base_prefix), checkout)
 
-    def paths(self) -> list[Path]:
-        """The directories to mount under their own names, the shortest set that holds them all."""
+    @property
+    def seen_prefix(self) -> Path:
+        """Where pods see the virtual environment; a Python without one stays where it is."""
+        return HOME / "venv" if (self.prefix / "pyvenv.cfg").exists() else self.prefix
+
+    def mounts(self) -> dict[Path, Path]:
+        """What is mounted, by where pods see it: the checkout's below `HOME`, the rest under its own name."""
+        own = {HOME / root: self.checkout / root for root in SOURCE_ROOTS}
+        return {path: path for path in self._kept_names()} | own | {self.seen_prefix: self.prefix}
+
+    def _kept_names(self) -> list[Path]:
         python = self.prefix / "bin" / "python"
-        wanted = [
-            _SYSTEM,
-            self.prefix,
-            self.interpreter,
-            self.interpreter.resolve(),
-            python.resolve().parents[1],
-        ]
+        wanted = [_SYSTEM, self.interpreter, self.interpreter.resolve(), python.resolve().parents[1]]
         if python.is_symlink():
             # uv links to a name of the interpreter that is a link itself: that name must be there too.
             wanted.append(Path(os.path.normpath(python.parent / python.readlink())).parents[1])
-        wanted += [self.checkout / root for root in SOURCE_ROOTS]
         wanted += [path for path in _SYSTEM_CONFIGURATION if path.exists()]
         return _outermost(wanted)
 
     def require_readable(self) -> None:
         """Raise `Missing` where the engine's user could not read what would be mounted."""
-        for path in self.paths():
+        for path in self.mounts().values():
             require_readable_by_all(path)
+        for path in self.mounts():
+            if path.is_relative_to(_PODS_OWN):
+                raise Missing(
+                    f"Pods have a {_PODS_OWN} of their own and would not see {path}: use another Python."
+                )
 
 
 def dev_runtime_spec(default: dict[str, Any], environment: Environment) -> dict[str, Any]:
     """Containerd's default specification with the environment mounted and the machine's own file limits."""
     spec = deepcopy(default)
     spec["process"].pop("rlimits", None)
-    for path in environment.paths():
-        spec["mounts"].append(bind_mount(path.resolve(), path))
+    for seen, path in environment.mounts().items():
+        spec["mounts"].append(bind_mount(path.resolve(), seen))
     return spec
 
 
 def engine_image(environment: Environment) -> Image:
     """The small root that the environment is mounted into; it starts `headrace`, as the real image does."""
-    directories = dict.fromkeys(("/etc", "/dev", "/proc", "/sys", "/run", "/usr", "/var", "/home"), 0o755)
+    system = ("/etc", "/dev", "/proc", "/sys", "/run", "/usr", "/var", "/home", "/opt")
+    directories = dict.fromkeys((*system, str(HOME), str(HOME / "bin")), 0o755)
+    python = environment.seen_prefix / "bin" / "python"
+    command = f"#!{python}\nimport sys\nfrom headrace_cli.main import main\nsys.exit(main())\n"
     user = f"headrace:x:{ENGINE_USER_ID}:{ENGINE_USER_ID}::/tmp:/usr/sbin/nologin\n"
     files = {
         "/etc/passwd": f"root:x:0:0::/root:/usr/sbin/nologin\n{user}",
@@ -86,14 +99,16 @@ def engine_image(environment: Environment) -> Image:
         reference=ENGINE_IMAGE,
         layer=Layer(
             directories={**directories, "/tmp": 0o1777},
-            files={path: (content.encode(), 0o644) for path, content in files.items()},
+            files={path: (content.encode(), 0o644) for path, content in files.items()}
+            | {f"{HOME}/bin/headrace": (command.encode(), 0o755)},
             symlinks={f"/{name}": f"usr/{name}" for name in ("bin", "sbin", "lib", "lib32", "lib64")},
         ),
         entrypoint=("headrace",),
         environment={
-            "PATH": f"{environment.prefix}/bin:/usr/local/bin:/usr/bin:/bin",
+            "PATH": f"{HOME}/bin:{environment.seen_prefix}/bin:/usr/local/bin:/usr/bin:/bin",
+            "PYTHONPATH": ":".join(str(HOME / root) for root in SOURCE_ROOTS),
             "HOME": "/tmp",
-            "VIRTUAL_ENV": str(environment.prefix),
+            "VIRTUAL_ENV": str(environment.seen_prefix),
             "PYTHONDONTWRITEBYTECODE": "1",
             "PYTHONUNBUFFERED": "1",
         },

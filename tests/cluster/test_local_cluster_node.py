@@ -81,7 +81,8 @@ def test_the_engine_s_pod_cannot_write_what_it_sees_of_the_machine(cluster: Clus
 
 
 def test_a_pod_of_the_plain_runtime_sees_nothing_of_the_machine(cluster: Cluster, pod_manifest):
-    cluster.kubectl("create", "-f", "-", stdin=json.dumps(pod_manifest("plain")))
+    pod = pod_manifest("plain", container={"command": ["python"]})
+    cluster.kubectl("create", "-f", "-", stdin=json.dumps(pod))
     waiting = "jsonpath={.status.containerStatuses[0].lastState.terminated.message}"
     _until(lambda: "executable file not found" in cluster.kubectl("get", "pod", "plain", "-o", waiting))
     cluster.kubectl("delete", "pod", "plain", "--force", "--grace-period=0")

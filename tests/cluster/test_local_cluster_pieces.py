@@ -17,7 +17,7 @@ from headrace_local import missing
 from headrace_local.binaries import SOURCES, sources_digest
 from headrace_local.cache import cache_directory
 from headrace_local.certificates import create_authority
-from headrace_local.dev_runtime import SOURCE_ROOTS, Environment, dev_runtime_spec, engine_image
+from headrace_local.dev_runtime import HOME, SOURCE_ROOTS, Environment, dev_runtime_spec, engine_image
 from headrace_local.kubeconfig import kubeconfig, merge_context
 from headrace_local.missing import Missing
 from headrace_local.network import MAX_CLUSTERS, Addresses, free_addresses
@@ -134,15 +134,29 @@ def test_the_development_runtime_adds_read_only_mounts_and_nothing_else(tmp_path
     assert default["process"] == {"rlimits": [], "cwd": "/"}
     assert (spec["process"], spec["linux"]) == ({"cwd": "/"}, {"x": 1})
     added = spec["mounts"][1:]
-    assert {"/usr", sys.prefix} <= {mount["destination"] for mount in added}
+    seen = {mount["destination"]: mount["source"] for mount in added}
+    assert seen["/usr"] == "/usr"
+    assert seen[str(HOME / "venv")] == sys.prefix
+    assert seen[str(HOME / "engine")].endswith("/engine")
     assert all({"ro", "nosuid", "nodev"} <= set(mount["options"]) for mount in added)
 
 
 def test_the_development_image_starts_the_environment_s_command():
     image = engine_image(Environment.current())
     assert image.entrypoint == ("headrace",)
-    assert image.environment["PATH"].split(":")[0] == f"{sys.prefix}/bin"
+    command, mode = image.layer.files[f"{HOME}/bin/headrace"]
+    assert command.startswith(f"#!{HOME}/venv/bin/python\n".encode())
+    assert mode == 0o755
+    assert image.environment["PATH"].startswith(f"{HOME}/bin:{HOME}/venv/bin:")
     assert image.user == "65532:65532"
+
+
+def test_a_checkout_below_tmp_is_seen_by_pods_that_have_a_tmp_of_their_own(tmp_path):
+    environment = Environment(prefix=tmp_path / ".venv", interpreter=Path("/usr"), checkout=tmp_path)
+    (environment.prefix / "bin").mkdir(parents=True)
+    (environment.prefix / "pyvenv.cfg").touch()
+    (environment.prefix / "bin" / "python").symlink_to("/usr/bin/python3")
+    assert not any(path.is_relative_to("/tmp") for path in environment.mounts())
 
 
 def test_what_pods_could_not_read_is_said_before_anything_starts(tmp_path):
