@@ -1,20 +1,22 @@
 """The part of a plan that goes to engines: limits to set, pods to drain.
 
-An engine that does not take a call stops nothing: what it did not take, the next plan holds again.
+All pods are called at once, so that one that hangs delays no other. An engine that does not take a call stops
+nothing: what it did not take, the next plan holds again. So does the end of the lease.
 """
 
+import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Iterable
-from functools import partial
-from typing import Any
+from collections.abc import Awaitable, Callable, Sequence
 
 from headrace_operator.api.names import ADMIN_PORT
 from headrace_operator.api.spec import Limits
 from headrace_operator.decide.plan import Drain, SetLimits
-from headrace_operator.kube.leadership import Leadership
-from headrace_operator.observe.admin import AdminClient, AdminError, AdminTarget
+from headrace_operator.kube.leadership import Leadership, NotLeadingError
+from headrace_operator.observe.admin import AdminClient, AdminError, AdminTarget, Answer
 
 logger = logging.getLogger(__name__)
+
+Call = Callable[[AdminClient, AdminTarget], Awaitable[Answer]]
 
 
 class EngineCalls:
@@ -24,36 +26,33 @@ class EngineCalls:
         self._admin = admin
         self._leadership = leadership
 
-    async def set_limits(self, changes: Iterable[SetLimits]) -> dict[str, Limits]:
+    async def set_limits(self, changes: Sequence[SetLimits]) -> dict[str, Limits]:
         """The limits that were taken, by pod uid."""
-        taken: dict[str, Limits] = {}
-        for change in changes:
-            target = AdminTarget(change.pod_uid, change.pod_ip, ADMIN_PORT)
-            limits = {
-                "max_num_seqs": change.limits.max_num_seqs,
-                "max_num_batched_tokens": change.limits.max_num_batched_tokens,
-            }
-            if self._admin is None:
-                continue
-            if await self._taken(change.pod_name, partial(self._admin.set_limits, target, limits)):
-                taken[change.pod_uid] = change.limits
-        return taken
+        taken = await asyncio.gather(*(self._set_limits(change) for change in changes))
+        return {change.pod_uid: change.limits for change, done in zip(changes, taken, strict=True) if done}
 
-    async def drain(self, drains: Iterable[Drain]) -> int:
+    async def drain(self, drains: Sequence[Drain]) -> int:
         """How many pods took it."""
-        taken = 0
-        for drain in drains:
-            target = AdminTarget(drain.pod_uid, drain.pod_ip, ADMIN_PORT)
-            if self._admin is not None:
-                call = partial(self._admin.drain, target, timeout_s=drain.timeout_s)
-                taken += await self._taken(drain.pod_name, call)
-        return taken
+        return sum(await asyncio.gather(*(self._drain(drain) for drain in drains)))
 
-    async def _taken(self, pod_name: str, call: Callable[[], Awaitable[Any]]) -> bool:
+    async def _set_limits(self, change: SetLimits) -> bool:
+        limits = {
+            "max_num_seqs": change.limits.max_num_seqs,
+            "max_num_batched_tokens": change.limits.max_num_batched_tokens,
+        }
+        return await self._call(change, lambda admin, target: admin.set_limits(target, limits))
+
+    async def _drain(self, drain: Drain) -> bool:
+        return await self._call(drain, lambda admin, target: admin.drain(target, timeout_s=drain.timeout_s))
+
+    async def _call(self, about: SetLimits | Drain, call: Call) -> bool:
+        if self._admin is None:
+            return False
+        target = AdminTarget(about.pod_uid, about.pod_ip, ADMIN_PORT)
         try:
             async with self._leadership.writing():
-                await call()
-        except AdminError as error:
-            logger.warning("engine call not taken: %s", error, extra={"pod": pod_name})
+                await call(self._admin, target)
+        except (AdminError, NotLeadingError) as error:
+            logger.warning("engine call not taken: %s", error, extra={"pod": about.pod_name})
             return False
         return True
