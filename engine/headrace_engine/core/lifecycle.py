@@ -14,13 +14,15 @@ from headrace_engine.core.plan import Finished, Preempted, Scheduled
 from headrace_engine.core.policy import Policy
 from headrace_engine.core.request import FinishReason, Request, Status
 from headrace_engine.core.running import Running
+from headrace_engine.core.tenants import Tenants
 
 
 class Lifecycle:
     """All accepted requests, in the structures that their status says."""
 
-    def __init__(self, kv: KVCache, policy: Policy) -> None:
+    def __init__(self, kv: KVCache, policy: Policy, tenants: Tenants) -> None:
         self.kv = kv
+        self.tenants = tenants
         self.waiting = Line(policy)
         self.running = Running()
         self.queue = Admission()
@@ -47,7 +49,7 @@ class Lifecycle:
         self.requests[request.request_id] = request
         self.waiting.push(request, now_s)
         self.queue.enter(request)
-        self.deadlines.push(request)
+        self.deadlines.watch(request)
 
     def admit(self, request: Request, now_s: float, *, load_until_s: float | None = None) -> None:
         """Let a waiting request run, with the blocks it was given; with a deadline it loads KV first."""
@@ -64,6 +66,7 @@ class Lifecycle:
             self.prefix_query_tokens += len(request.prompt_token_ids)
             self.prefix_hit_tokens += request.cached_tokens
             self.queue.leave(request, scheduled=True)
+            self.deadlines.forget(request)
             queue_time_s = now_s - request.arrival_s
             self._notices.append(Scheduled(request.request_id, queue_time_s, request.cached_tokens))
 
@@ -80,6 +83,7 @@ class Lifecycle:
     def preempt(self, request: Request, now_s: float) -> None:
         """Take everything from a running request; it waits to compute its tokens again."""
         self._notices.append(Preempted(request.request_id, request.computed_tokens))
+        self.tenants.charge(request, request.computed_tokens)
         self.running.remove(request)
         self.kv.release(request)
         request.status = Status.PREEMPTED
@@ -99,10 +103,12 @@ class Lifecycle:
         """The one way out, whatever the reason and wherever the request stands."""
         del self.requests[request.request_id]
         if request.status in (Status.RUNNING, Status.LOADING):
+            self.tenants.charge(request, request.computed_tokens)
             self.running.remove(request)
         else:
             self.waiting.remove(request)
             self.queue.leave(request, scheduled=False)
+            self.deadlines.forget(request)
         request.status = Status.FINISHED
         request.finish_reason = reason
         if self.computing:

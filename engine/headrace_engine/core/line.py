@@ -6,10 +6,10 @@ the oldest of them. Then nobody passes any more until it was admitted, so it is 
 """
 
 from collections import OrderedDict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 from headrace_engine.core.policy import Policy
-from headrace_engine.core.request import Request
+from headrace_engine.core.request import Request, Status
 
 MAX_ASIDE = 8
 MAX_PASSES = 64
@@ -58,6 +58,23 @@ class Line:
         if request is next(iter(self._aside.values())):
             self._passes = 0
         del self._aside[request.request_id]
+
+    @property
+    def outranks(self) -> Callable[[Request, Request], bool]:
+        """Whether the policy lets a running request, the second, be preempted in favour of the first."""
+        return self._policy.outranks
+
+    def replace(self, policy: Policy, waiting: Sequence[Request], now_s: float) -> None:
+        """Order all that wait, given by arrival, by another policy from now on."""
+        self._aside.clear()
+        self._passes = 0
+        self._policy = policy
+        resumed = [request for request in waiting if request.status is Status.PREEMPTED]
+        for request in waiting:
+            if request.status is Status.WAITING:
+                policy.push(request, now_s)
+        for request in reversed(resumed):
+            policy.push(request, now_s)
 
     def __len__(self) -> int:
         return len(self._policy) + len(self._aside)

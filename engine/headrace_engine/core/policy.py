@@ -1,15 +1,19 @@
 """The order in which waiting requests are admitted. A new order is a new class, never a branch in the
 scheduler.
+
+Orders compose: classes, tenants and feasibility each divide the waiting requests and leave the order within a
+part to another policy.
 """
 
 from collections import OrderedDict
+from collections.abc import Callable
 from typing import Protocol
 
 from headrace_engine.core.request import Request, Status
 
 
 class Policy(Protocol):
-    """The waiting requests, in order. Each method costs the same however many wait (or their logarithm).
+    """The waiting requests, in order. Each method costs the same however many wait, or their logarithm.
 
     A request whose status is `PREEMPTED` is being resumed: it comes before newcomers of equal rank, because
     its client is already reading.
@@ -29,7 +33,14 @@ class Policy(Protocol):
         """Let a request go: it was admitted, or it ended while it waited."""
         ...
 
+    def outranks(self, request: Request, other: Request) -> bool:
+        """Whether a running `other` may be preempted in favour of `request`, for a slot or for blocks."""
+        ...
+
     def __len__(self) -> int: ...
+
+
+PolicyFactory = Callable[[], Policy]
 
 
 class FirstComeFirstServed:
@@ -48,6 +59,9 @@ class FirstComeFirstServed:
 
     def remove(self, request: Request) -> None:
         del self._line[request.request_id]
+
+    def outranks(self, request: Request, other: Request) -> bool:  # noqa: ARG002
+        return False
 
     def __len__(self) -> int:
         return len(self._line)

@@ -1,14 +1,19 @@
-"""Who gives way when no block is left: the running request that loses the least work.
+"""Who gives way: the running request that loses the least work, among those that may be preempted.
 
 Preemption is by recompute: the victim's blocks are released and it waits, before newcomers, to compute its
 tokens again (its published blocks may still be found then). A request preempted `MAX_PREEMPTIONS` times is
 pinned: it comes back only when blocks for its whole length are there, holds them all, and is never chosen
 again. So preemptions per request are bounded, and with them the work done twice.
+
+Blocks are made room for whenever a decode needs one; a slot only changes hands for a request of a strictly
+better class, where the policy has classes.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
-from headrace_engine.core.request import Request
+from headrace_engine.core.lifecycle import Lifecycle
+from headrace_engine.core.limits import Limits
+from headrace_engine.core.request import Request, Status
 
 MAX_PREEMPTIONS = 2
 
@@ -18,10 +23,56 @@ def is_pinned(request: Request) -> bool:
     return request.preemptions >= MAX_PREEMPTIONS
 
 
-def victim(running: Iterable[Request]) -> Request:
-    """Which of `running` to preempt: the one that loses the least work, the last of equals.
+Outranks = Callable[[Request, Request], bool]
 
-    At least one of them must not be pinned; the one that asks for a block never is.
+
+def make_room(life: Lifecycle, now_s: float) -> list[str]:
+    """Give every decode a slot for its pending token, preempting where no block is left. Returns whom."""
+    block_size = life.kv.block_size
+    preempted: list[str] = []
+    for request in list(life.running.decodes.values()):
+        if request.computed_tokens < len(request.block_table) * block_size:
+            continue
+        while request.status is Status.RUNNING and not life.kv.grow(request):
+            loser = victim_for_blocks(life.running, request, life.waiting.outranks)
+            life.preempt(loser, now_s)
+            preempted.append(loser.request_id)
+        life.tenants.charge(request, request.computed_tokens)
+    return preempted
+
+
+def make_way(life: Lifecycle, limits: Limits, now_s: float, *, short_of_blocks: bool) -> list[str]:
+    """Preempt one running request for a head of the queue of a better class that lacks a slot or blocks."""
+    head = next(life.waiting.candidates(now_s), None)
+    if head is None or not life.running.admits_key(head.step_key, limits.max_step_keys):
+        return []
+    lacks_slot = len(life.running) >= limits.max_num_seqs
+    if not lacks_slot and not (short_of_blocks and not life.kv.fits(head, whole_length=is_pinned(head))):
+        return []
+    loser = victim_for_class(life.running, head, life.waiting.outranks)
+    if loser is None:
+        return []
+    life.preempt(loser, now_s)
+    return [loser.request_id]
+
+
+def victim_for_blocks(running: Iterable[Request], needy: Request, outranks: Outranks) -> Request:
+    """Who gives way to a running request that needs a block: someone of a worse class if there is, else of
+    its own.
+
+    It is `needy` itself, which is never pinned, if all others are of a better class, pinned, or lose more.
     """
-    candidates = [request for request in running if not is_pinned(request)]
+    candidates = [other for other in running if not is_pinned(other) and not outranks(other, needy)]
+    worse = [other for other in candidates if outranks(needy, other)]
+    return _loses_least(worse or candidates)
+
+
+def victim_for_class(running: Iterable[Request], head: Request, outranks: Outranks) -> Request | None:
+    """Who gives way to a waiting request of a better class; None if nobody is of a worse one."""
+    worse = [other for other in running if not is_pinned(other) and outranks(head, other)]
+    return _loses_least(worse) if worse else None
+
+
+def _loses_least(candidates: list[Request]) -> Request:
+    """The last of equals."""
     return min(reversed(candidates), key=lambda request: request.computed_tokens)

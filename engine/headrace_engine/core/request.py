@@ -68,6 +68,8 @@ class Request:
     tenant: str = ""
     queue_deadline_s: float | None = None
     """Not scheduled by then: the request expires."""
+    first_token_deadline_s: float | None = None
+    """First token wanted by then: a matter of order alone."""
     block_salt: bytes = b""
     """Requests share cached blocks only with equal salts (`prefix.block_salt`)."""
     step_key: str = ""
@@ -89,6 +91,8 @@ class Request:
     block_table: list[int] = field(default_factory=list)
     block_digests: list[bytes] = field(default_factory=list)
     """The hash chain of the full blocks looked at so far."""
+    charged_tokens: int = 0
+    """Positions that its tenant was charged for."""
     load_until_s: float | None = None
     """The deadline of its one load; None if there was none."""
     cached_tokens: int = 0

@@ -23,11 +23,12 @@ from headrace_engine.core.lifecycle import Lifecycle
 from headrace_engine.core.limits import Capacity, Limits
 from headrace_engine.core.plan import Event, Finished, Hold, Load, Outcome, Plan, Rejection, Row, Tokens
 from headrace_engine.core.policy import FirstComeFirstServed, Policy
-from headrace_engine.core.preemption import is_pinned, victim
+from headrace_engine.core.preemption import is_pinned, make_room, make_way
 from headrace_engine.core.request import FinishReason, Request, Status
 from headrace_engine.core.snapshot import Snapshot
 from headrace_engine.core.step import Step
 from headrace_engine.core.step_model import StepModel
+from headrace_engine.core.tenants import Tenants
 
 MAX_LOADING_RATIO = 0.5
 """Share of the blocks that requests may hold while they load; beyond it a prompt is computed instead."""
@@ -42,6 +43,7 @@ class Scheduler:
         capacity: Capacity,
         limits: Limits | None = None,
         policy: Policy | None = None,
+        tenants: Tenants | None = None,
         enable_prefix_caching: bool = True,
         drafter: Drafter | None = None,
         step_model: StepModel | None = None,
@@ -52,13 +54,15 @@ class Scheduler:
         self._kv = KVCache(
             capacity.num_blocks, capacity.block_size, enable_prefix_caching=enable_prefix_caching
         )
-        self._life = Lifecycle(self._kv, policy or FirstComeFirstServed())
+        self._life = Lifecycle(self._kv, policy or FirstComeFirstServed(), tenants or Tenants())
         self._drafter = drafter
         self.step_model = step_model
         """What `max_step_ms` is predicted by; without one that limit has no effect."""
         self._closed = False
         self._step_id = 0
         self._under_way: Plan | None = None
+        self._hold: Hold | None = None
+        """What held back the queue in the last step."""
 
     @property
     def capacity(self) -> Capacity:
@@ -76,6 +80,12 @@ class Scheduler:
         """
         limits.validate(self._capacity)
         self._limits = limits
+
+    def set_policy(self, policy: Policy, now_s: float) -> None:
+        """Order those that wait, and all to come, by another policy, which has no requests yet."""
+        states = (Status.WAITING, Status.PREEMPTED)
+        waiting = [request for request in self._life.requests.values() if request.status in states]
+        self._life.waiting.replace(policy, waiting, now_s)
 
     def close(self) -> None:
         """Refuse requests from now on; those accepted are served to their end."""
@@ -142,18 +152,19 @@ class Scheduler:
         self._step_id += 1
         step = Step(self._step_id, self._limits, self.step_model, self._capacity.block_size)
         running = self._life.running
-        preempted = self._make_room(now_s)
+        outranked = make_way(self._life, self._limits, now_s, short_of_blocks=self._hold is Hold.BLOCKS)
+        preempted = make_room(self._life, now_s)
         decodes = step.share_of(list(running.decodes.values()))
         step.decode(decodes)
         for request in running.prefills.values():
             if step.hold:
                 break
-            step.prefill(request)
-        hold = Hold.PREEMPTION if preempted else self._admit(step, now_s)
+            self._prefill(request, step)
+        self._hold = Hold.PREEMPTION if preempted else self._admit(step, now_s)
         if self._drafter is not None:
             self._draft(self._drafter, step, decodes)
         self._life.queue.step(now_s)
-        self._under_way = step.plan(preempted, hold)
+        self._under_way = step.plan(outranked + preempted, self._hold)
         self._life.computing = True
         return self._under_way
 
@@ -216,19 +227,6 @@ class Scheduler:
         free_slots = self._limits.max_num_seqs - len(self._life.running)
         return misfit(request, self._capacity) or self._life.queue.refuse(request, self._limits, free_slots)
 
-    def _make_room(self, now_s: float) -> list[str]:
-        """Give every decode a slot for its pending token, preempting where no block is left. Returns whom."""
-        block_size = self._capacity.block_size
-        preempted: list[str] = []
-        for request in list(self._life.running.decodes.values()):
-            if request.computed_tokens < len(request.block_table) * block_size:
-                continue
-            while request.status is Status.RUNNING and not self._kv.grow(request):
-                loser = victim(self._life.running)
-                self._life.preempt(loser, now_s)
-                preempted.append(loser.request_id)
-        return preempted
-
     def _admit(self, step: Step, now_s: float) -> Hold | None:
         """Admit in the policy's order while it fits; returns what held back the first that was."""
         first_hold: Hold | None = None
@@ -255,8 +253,12 @@ class Scheduler:
             step.load(Load(request.request_id, request.block_table, start, end))
         else:
             self._life.admit(request, now_s)
-            step.prefill(request)
+            self._prefill(request, step)
         return None
+
+    def _prefill(self, request: Request, step: Step) -> None:
+        chunk = step.prefill(request)
+        self._life.tenants.charge(request, request.computed_tokens + chunk)
 
     def _loads(self, request: Request) -> bool:
         """Whether a request that has just got its blocks waits for KV instead of computing it."""

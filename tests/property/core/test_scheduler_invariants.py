@@ -16,11 +16,13 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from slot_runner import STOP_ID, Guesser, SlotRunner, alone
 
 from headrace_engine.core.limits import Capacity, Limits
-from headrace_engine.core.plan import Finished, Load, Plan, Preempted, Rejection, Row, Scheduled, Tokens
+from headrace_engine.core.plan import Finished, Hold, Load, Plan, Preempted, Rejection, Row, Scheduled, Tokens
+from headrace_engine.core.policies import PolicyName, policy_of
 from headrace_engine.core.preemption import MAX_PREEMPTIONS
 from headrace_engine.core.request import FinishReason, Request, Status
 from headrace_engine.core.scheduler import Scheduler
 from headrace_engine.core.step_model import StepModel
+from headrace_engine.core.tenants import Tenants
 
 Choices = dict[str, tuple[Any, ...]]
 
@@ -36,6 +38,9 @@ REQUESTS: Choices = {
     "remote_tokens": (0, 0, 0, 0, 5, 20),
     "lease_s": (0.0, 0.0, 0.0, 0.0, 2.0),
     "deadline_s": (None, None, None, None, 0.5, 3.0),
+    "first_token_s": (None, 0.2, 5.0),
+    "priority": (0, 0, 1, 5),
+    "tenant": ("", "", "flood", "quiet"),
 }
 LIMITS: Choices = {
     "seqs": (8, 4, 2, 1),
@@ -73,6 +78,7 @@ class SchedulerMachine(RuleBasedStateMachine):
         max_model_len=st.integers(2, 96) | st.just(64),
         caching=st.booleans(),
         drafting=st.booleans(),
+        policy=st.sampled_from(PolicyName),
     )
     def start(
         self,
@@ -83,10 +89,14 @@ class SchedulerMachine(RuleBasedStateMachine):
         max_model_len: int,
         caching: bool,
         drafting: bool,
+        policy: PolicyName,
     ) -> None:
         self.capacity = Capacity(max_num_seqs, max_num_batched_tokens, max_model_len, num_blocks, block_size)
+        self.tenants = Tenants({"quiet": 2.0})
         self.scheduler = Scheduler(
             capacity=self.capacity,
+            policy=policy_of(policy, self.tenants),
+            tenants=self.tenants,
             enable_prefix_caching=caching,
             drafter=Guesser() if drafting else None,
             step_model=StepModel(0.001, 0.001, 0.0002, 1e-6, 1e-6),
@@ -150,6 +160,10 @@ class SchedulerMachine(RuleBasedStateMachine):
         max_num_seqs = min(values.pop("seqs"), self.capacity.max_num_seqs)
         max_num_batched_tokens = min(values.pop("tokens"), self.capacity.max_num_batched_tokens)
         self.scheduler.set_limits(Limits(max_num_seqs, max_num_batched_tokens, **values))
+
+    @rule(policy=st.sampled_from(PolicyName))
+    def change_policy(self, policy: PolicyName) -> None:
+        self.scheduler.set_policy(policy_of(policy, self.tenants, age_s=1.0), self.now_s)
 
     @rule(steps=st.integers(1, 20))
     def run_steps(self, steps: int) -> None:
@@ -246,6 +260,11 @@ class SchedulerMachine(RuleBasedStateMachine):
             remote_tokens=draw["remote_tokens"],
             load_timeout_s=3.0,
             lease_s=draw["lease_s"],
+            priority=draw["priority"],
+            tenant=draw["tenant"],
+            first_token_deadline_s=None
+            if draw["first_token_s"] is None
+            else self.now_s + draw["first_token_s"],
             queue_deadline_s=None if draw["deadline_s"] is None else self.now_s + draw["deadline_s"],
         )
         rejection = self.scheduler.submit(request, self.now_s)
@@ -314,8 +333,8 @@ class SchedulerMachine(RuleBasedStateMachine):
         may_stall = self.leases or self.scheduler._life.running.loads
         if snapshot.in_flight and not may_stall:
             assert plan.rows, "a step with work computes at least one token"
-        if plan.preempted:
-            assert snapshot.num_running < running, "nothing is admitted in a step that preempted"
+        if plan.hold is Hold.PREEMPTION:
+            assert snapshot.num_running < running, "nothing is admitted in a step that ran out of blocks"
 
     def _ends(self, row: Row) -> bool:
         return row.start + len(row.token_ids) >= self.accepted[row.request_id].total_tokens

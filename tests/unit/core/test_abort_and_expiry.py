@@ -95,7 +95,7 @@ def test_many_short_lived_deadlines_leave_nothing_behind(make_loop):
     for number in range(1000):
         loop.submit(f"r{number}", 4, max_tokens=1, queue_deadline_s=loop.now_s + 3600.0)
         loop.step()
-    assert len(loop.scheduler._life.deadlines._heap) <= 64
+    assert len(loop.scheduler._life.deadlines._heap._heap) <= 64
 
 
 def test_a_failed_step_ends_its_requests_and_no_others(make_loop):

@@ -3,7 +3,7 @@
 import pytest
 
 from headrace_engine.core.plan import Hold, Preempted, Tokens
-from headrace_engine.core.preemption import MAX_PREEMPTIONS, victim
+from headrace_engine.core.preemption import MAX_PREEMPTIONS, victim_for_blocks
 from headrace_engine.core.request import Request
 
 
@@ -102,7 +102,7 @@ def test_a_request_preempted_that_often_is_never_chosen_again():
     pinned = Request("pinned", (1,), 1, 0.0, preemptions=MAX_PREEMPTIONS, computed_tokens=1)
     young = Request("young", (1,), 1, 0.0, computed_tokens=5)
     younger = Request("younger", (1,), 1, 0.0, computed_tokens=5)
-    assert victim([pinned, young, younger]) is younger
+    assert victim_for_blocks([pinned, young, younger], young, lambda *_: False) is younger
 
 
 def test_a_resumed_request_counts_its_tokens_after_its_blocks_are_known(make_loop):

@@ -1,0 +1,46 @@
+"""The policies by the names that a user gives them (`--scheduling-policy`)."""
+
+from enum import StrEnum
+
+from headrace_engine.core.deadline import EarliestDeadline, Feasible
+from headrace_engine.core.fair import FairShare
+from headrace_engine.core.policy import FirstComeFirstServed, Policy
+from headrace_engine.core.priority import PriorityClasses
+from headrace_engine.core.shortest import ShortestFirst
+from headrace_engine.core.tenants import Tenants
+
+
+class PolicyName(StrEnum):
+    """How waiting requests are ordered."""
+
+    FCFS = "fcfs"
+    PRIORITY = "priority"
+    SHORTEST = "shortest"
+    DEADLINE = "deadline"
+    FAIR = "fair"
+    SLO = "slo"
+    """Feasible ones first, then by class, by tenant, by deadline."""
+
+
+def policy_of(
+    name: PolicyName, tenants: Tenants, *, age_s: float = 30.0, prefill_tokens_per_s: float = 10_000.0
+) -> Policy:
+    """A new policy of this name. Its tenants must be those that the scheduler charges."""
+
+    def by_deadline() -> EarliestDeadline:
+        return EarliestDeadline(prefill_tokens_per_s)
+
+    match name:
+        case PolicyName.FCFS:
+            return FirstComeFirstServed()
+        case PolicyName.PRIORITY:
+            return PriorityClasses(FirstComeFirstServed, age_s)
+        case PolicyName.SHORTEST:
+            return ShortestFirst()
+        case PolicyName.DEADLINE:
+            return Feasible(by_deadline(), prefill_tokens_per_s)
+        case PolicyName.FAIR:
+            return FairShare(tenants, FirstComeFirstServed)
+        case PolicyName.SLO:
+            classes = PriorityClasses(lambda: FairShare(tenants, by_deadline), age_s)
+            return Feasible(classes, prefill_tokens_per_s)
