@@ -115,7 +115,7 @@ install_environment() {
   fi
   rm -f -- "$venv/.stamp"
   export VIRTUAL_ENV=$venv
-  "$cache/uv/bin/uv" pip sync --require-hashes --only-binary :all: "$checkout/requirements/dev.txt"
+  "$cache/uv/bin/uv" pip sync --compile-bytecode --require-hashes --only-binary :all: "$checkout/requirements/dev.txt"
   "$cache/uv/bin/uv" pip install --no-deps --editable "$checkout"
   printf '%s\n' "$environment_digest" >"$venv/.stamp"
 }

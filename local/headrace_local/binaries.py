@@ -59,9 +59,9 @@ class Binaries:
         return self.directory / program
 
 
-def sources_digest(sources: Path, go_version: str) -> str:
-    """A name for the build: the same for the same sources and compiler, wherever the checkout lies."""
-    digest = hashlib.sha256(go_version.encode())
+def sources_digest(sources: Path, compiler: str) -> str:
+    """A name for the build: the same for the same sources, compiler and flags, wherever the checkout lies."""
+    digest = hashlib.sha256(compiler.encode())
     for file in sorted(path for path in sources.rglob("*") if path.is_file()):
         digest.update(f"\0{file.relative_to(sources)}\0".encode())
         digest.update(file.read_bytes())
@@ -87,7 +87,8 @@ def ensure_binaries(phases: Phases) -> Binaries:
 
 
 def _directory(go: str) -> Path:
-    return cache_directory() / "bin" / sources_digest(SOURCES, _go_version(go))
+    compiler = " ".join([_go_version(go), *(_link_flags(module) for module in MODULES)])
+    return cache_directory() / "bin" / sources_digest(SOURCES, compiler)
 
 
 def _go_version(go: str) -> str:
@@ -113,15 +114,18 @@ def _build(go: str, directory: Path, phases: Phases) -> None:
     building.rename(directory)
 
 
+def _link_flags(module: Module) -> str:
+    return " ".join(["-s -w", *(f"-X {name}={value}" for name, value in _versions(module).items())])
+
+
 def _build_module(go: str, module: Module, output: Path) -> None:
-    flags = " ".join(["-s -w", *(f"-X {name}={value}" for name, value in _versions(module).items())])
     command = [
         go,
         "build",
         "-trimpath",
         "-buildvcs=false",
         "-ldflags",
-        flags,
+        _link_flags(module),
         "-o",
         str(output),
         module.package,
@@ -137,13 +141,22 @@ def _build_module(go: str, module: Module, output: Path) -> None:
 
 def _versions(module: Module) -> dict[str, str]:
     """The version variables that each project's own build sets: unset, the API server calls itself v0.0.0."""
+    version = _required_version("cluster", "k8s.io/kubernetes")
+    major, minor, _ = version.removeprefix("v").split(".", 2)
     if module.program == MULTI_CALL:
-        version = _required_version("cluster", "k8s.io/kubernetes")
-        major, minor, _ = version.removeprefix("v").split(".", 2)
         values = {"gitVersion": version, "gitMajor": major, "gitMinor": minor}
         return {f"k8s.io/component-base/version.{name}": value for name, value in values.items()}
     if module.program == "helm":
-        return {"helm.sh/helm/v3/internal/version.version": _required_version("helm", "helm.sh/helm/v3")}
+        # What it takes a cluster for where it asks none: unset, that is Kubernetes 1.20.
+        assumed = {
+            f"helm.sh/helm/v3/pkg/{package}.k8sVersion{part}": value
+            for package in ("chartutil", "lint/rules")
+            for part, value in (("Major", major), ("Minor", minor))
+        }
+        return {
+            "helm.sh/helm/v3/internal/version.version": _required_version("helm", "helm.sh/helm/v3"),
+            **assumed,
+        }
     return {}
 
 
