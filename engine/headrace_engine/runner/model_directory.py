@@ -8,6 +8,7 @@ directory (links resolved), JSON is bounded in size, and anything that asks for 
 
 import json
 import os
+import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -18,10 +19,17 @@ _CODE_KEYS = frozenset({"auto_map", "trust_remote_code", "custom_pipelines"})
 
 
 def cache_directory() -> Path:
-    """`$HEADRACE_CACHE`, else `headrace` in the user's cache directory."""
+    """`$HEADRACE_CACHE`, else `headrace` in the user's cache directory (or where temporary files go: a
+    container's user may have no home).
+    """
     if configured := os.environ.get("HEADRACE_CACHE"):
         return Path(configured)
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "headrace"
+    if configured := os.environ.get("XDG_CACHE_HOME"):
+        return Path(configured) / "headrace"
+    try:
+        return Path.home() / ".cache" / "headrace"
+    except RuntimeError:
+        return Path(tempfile.gettempdir()) / "headrace"
 
 
 def models_directory() -> Path:

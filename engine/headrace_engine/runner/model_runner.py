@@ -4,7 +4,6 @@ A runner owns the weights and the KV cache, and nothing of any request: a plan's
 What a row yields depends on its tokens, its blocks, its sampling and its positions alone.
 """
 
-import logging
 import threading
 import time
 from pathlib import Path
@@ -23,8 +22,6 @@ from headrace_engine.runner.kernels.choose import choose_kernels
 from headrace_engine.runner.kv_cache import KVCache, KVShape, fit_blocks
 from headrace_engine.runner.sampler import Draw, sample
 from headrace_engine.runner.weights import Weights
-
-log = logging.getLogger(__name__)
 
 _DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16}
 _MAX_SEQS = 256

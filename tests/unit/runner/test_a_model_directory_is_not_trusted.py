@@ -10,7 +10,7 @@ from safetensors.torch import load_file, save_file
 
 from headrace_engine.runner.config import ModelConfig
 from headrace_engine.runner.errors import ModelLoadError
-from headrace_engine.runner.model_directory import file_in, read_json, resolve_model
+from headrace_engine.runner.model_directory import file_in, models_directory, read_json, resolve_model
 from headrace_engine.runner.model_runner import ModelRunner
 from headrace_engine.runner.weights import Weights
 
@@ -217,3 +217,16 @@ def test_an_unknown_model_says_where_it_was_looked_for(tmp_path, monkeypatch):
         resolve_model("there")
     with pytest.raises(ModelLoadError, match="headrace models list"):
         resolve_model("../here/../nowhere")
+
+
+def test_the_cache_is_where_the_environment_says(monkeypatch, tmp_path):
+    for name in ("HEADRACE_CACHE", "XDG_CACHE_HOME", "HEADRACE_MODELS"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert models_directory() == tmp_path / ".cache/headrace/models"
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "xdg"))
+    assert models_directory() == tmp_path / "xdg/headrace/models"
+    monkeypatch.setenv("HEADRACE_CACHE", str(tmp_path / "cache"))
+    assert models_directory() == tmp_path / "cache/models"
+    monkeypatch.setenv("HEADRACE_MODELS", str(tmp_path / "models"))
+    assert models_directory() == tmp_path / "models"
