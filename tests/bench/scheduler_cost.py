@@ -2,8 +2,9 @@
 
     python tests/bench/scheduler_cost.py
 
-Every running sequence decodes, the case with the most bookkeeping per token. Times are CPU times of the
-thread, the best of several rounds, so that a busy machine disturbs them little.
+Every running sequence decodes, the case with the most bookkeeping per token. In the second table one sequence
+in sixteen ends in every step and another is admitted, so that the policies have something to decide. Times
+are CPU times of the thread, the best of several rounds, so that a busy machine disturbs them little.
 """
 
 import platform
@@ -11,61 +12,93 @@ import time
 
 from headrace_engine.core.limits import Capacity, Limits
 from headrace_engine.core.plan import Outcome
+from headrace_engine.core.policies import PolicyName, policy_of
 from headrace_engine.core.request import Request
 from headrace_engine.core.scheduler import Scheduler
+from headrace_engine.core.tenants import Tenants
 
 NUM_RUNNING = 256
 QUEUES = (0, 100, 1_000, 10_000, 100_000)
 ROUNDS, STEPS_A_ROUND = 7, 40
-PROMPT_TOKENS, BLOCK_SIZE = 24, 16
-STEP_S = 0.025
+BLOCK_SIZE, PROMPT_TOKENS, STEP_S = 16, 24, 0.025
+STOP_ID = 0
 
 
-def loaded(num_waiting: int, num_running: int = NUM_RUNNING) -> Scheduler:
-    """A scheduler with full slots, all of them decoding, and `num_waiting` requests behind them."""
-    capacity = Capacity(num_running, 8192, 4096, num_running * 256, BLOCK_SIZE)
-    limits = Limits(num_running, 8192, max_num_queued_reqs=10**6, max_num_queued_tokens=10**9)
-    scheduler = Scheduler(capacity=capacity, limits=limits)
-    for number in range(num_running + num_waiting):
-        prompt = tuple(range(number, number + PROMPT_TOKENS))
-        rejection = scheduler.submit(Request(f"r{number}", prompt, 4000, 0.0, queue_deadline_s=1e6), 0.0)
-        assert rejection is None
-    steps(scheduler, 4)
-    return scheduler
+class Load:
+    """A scheduler with full slots and a queue of requests of 50 tenants and 3 classes behind them."""
 
+    def __init__(self, policy: PolicyName, num_waiting: int, num_running: int = NUM_RUNNING) -> None:
+        tenants = Tenants()
+        self.scheduler = Scheduler(
+            capacity=Capacity(num_running, 8192, 4096, num_running * 300, BLOCK_SIZE),
+            limits=Limits(num_running, 8192, max_num_queued_reqs=10**6, max_num_queued_tokens=10**9),
+            policy=policy_of(policy, tenants, age_s=1e6),
+            tenants=tenants,
+        )
+        self.num_requests = 0
+        for _ in range(num_running + num_waiting):
+            self.submit()
+        self.run(4)
 
-def steps(scheduler: Scheduler, count: int) -> float:
-    """Run `count` steps; the seconds of scheduling per scheduled sequence."""
-    spent_s, sequences = 0.0, 0
-    for number in range(count):
-        now_s = STEP_S * number
-        started_s = time.thread_time()
-        scheduler.expire(now_s)
-        plan = scheduler.schedule(now_s)
-        planned_s = time.thread_time()
-        outcome = Outcome({row.request_id: [7] for row in plan.rows if row.sampled_rows}, STEP_S)
-        computed_s = time.thread_time()
-        scheduler.commit(plan, outcome, now_s)
-        spent_s += (planned_s - started_s) + (time.thread_time() - computed_s)
-        sequences += len(plan.rows)
-    return spent_s / sequences
+    def submit(self) -> None:
+        number = self.num_requests
+        request = Request(
+            f"r{number}",
+            tuple(range(number, number + PROMPT_TOKENS)),
+            4000,
+            0.0,
+            stop_token_ids=frozenset([STOP_ID]),
+            priority=number % 3,
+            tenant=f"tenant-{number % 50}",
+            queue_deadline_s=1e6,
+            first_token_deadline_s=1e5 + number % 97,
+        )
+        self.num_requests += 1
+        assert self.scheduler.submit(request, 0.0) is None
+
+    def run(self, steps: int, end_one_in: int = 0) -> float:
+        """Seconds of scheduling per scheduled sequence."""
+        spent_s, sequences = 0.0, 0
+        for number in range(steps):
+            now_s = STEP_S * number
+            started_s = time.thread_time()
+            self.scheduler.expire(now_s)
+            plan = self.scheduler.schedule(now_s)
+            planned_s = time.thread_time()
+            sampled = {
+                row.request_id: [STOP_ID if end_one_in and index % end_one_in == number % end_one_in else 7]
+                for index, row in enumerate(plan.rows)
+            }
+            outcome = Outcome(sampled, STEP_S)
+            computed_s = time.thread_time()
+            self.scheduler.commit(plan, outcome, now_s)
+            spent_s += (planned_s - started_s) + (time.thread_time() - computed_s)
+            sequences += len(plan.rows)
+            for _ in range(len(plan.rows) // end_one_in if end_one_in else 0):
+                self.submit()
+        return spent_s / sequences
+
+    def cost_us(self, end_one_in: int = 0) -> float:
+        return 1e6 * min(self.run(STEPS_A_ROUND, end_one_in) for _ in range(ROUNDS))
 
 
 def main() -> None:
     machine = platform.processor() or platform.machine()
-    print(f"{machine}, Python {platform.python_version()}, {NUM_RUNNING} running")
-    costs_us = {}
-    for num_waiting in QUEUES:
-        scheduler = loaded(num_waiting)
-        costs_us[num_waiting] = 1e6 * min(steps(scheduler, STEPS_A_ROUND) for _ in range(ROUNDS))
-        print(f"{num_waiting:>8,} waiting  {costs_us[num_waiting]:6.2f} us per scheduled sequence")
     print(
-        f"ten times the queue (1,000 to 10,000) costs {costs_us[10_000] / costs_us[1_000]:.2f} times as much"
+        f"{machine}, Python {platform.python_version()}, {NUM_RUNNING} running; us per scheduled sequence\n"
     )
-    small = loaded(0, num_running=64)
-    step_s = 64 * min(steps(small, STEPS_A_ROUND) for _ in range(ROUNDS))
-    speed = STEP_S / step_s
-    print(f"64 decoding: {1e6 * step_s:.0f} us a step, {speed:.0f} times real time at {1e3 * STEP_S:.0f} ms")
+    print("all decode (fcfs)   waiting      cost")
+    for num_waiting in QUEUES:
+        print(f"{num_waiting:27,}  {Load(PolicyName.FCFS, num_waiting).cost_us():8.2f}")
+    print("\nwith turnover       1,000 waiting   10,000 waiting   ratio")
+    for policy in PolicyName:
+        short, long = (Load(policy, num_waiting).cost_us(end_one_in=16) for num_waiting in (1_000, 10_000))
+        print(f"{policy:18} {short:14.2f} {long:16.2f} {long / short:7.2f}")
+    step_us = 64 * Load(PolicyName.FCFS, 0, num_running=64).cost_us()
+    speed = 1e6 * STEP_S / step_us
+    print(
+        f"\n64 decoding: {step_us:.0f} us a step, {speed:.0f} times real time at {1e3 * STEP_S:.0f} ms a step"
+    )
 
 
 if __name__ == "__main__":

@@ -11,11 +11,11 @@ def accept(request: Request, sampled: Sequence[int]) -> tuple[Sequence[int], Fin
     Tokens are looked at one by one: a stop id first (unless fewer than `min_tokens` were generated), then the
     length.
     """
-    num_outputs = len(request.output_token_ids)
-    most_outputs = request.token_limit - len(request.prompt_token_ids)
-    for index, token_id in enumerate(sampled, start=1):
-        if token_id in request.stop_token_ids and num_outputs + index >= request.min_tokens:
-            return sampled[:index], FinishReason.STOP
-        if num_outputs + index >= most_outputs:
-            return sampled[:index], FinishReason.LENGTH
+    before = len(request.output_token_ids)
+    most = request.token_limit - len(request.prompt_token_ids)
+    for num_outputs, token_id in enumerate(sampled, start=before + 1):
+        if token_id in request.stop_token_ids and num_outputs >= request.min_tokens:
+            return sampled[: num_outputs - before], FinishReason.STOP
+        if num_outputs >= most:
+            return sampled[: num_outputs - before], FinishReason.LENGTH
     return sampled, None

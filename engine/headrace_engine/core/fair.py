@@ -44,7 +44,7 @@ class FairShare:
         policy = self._waiting[request.tenant]
         policy.remove(request)
         self._num_waiting -= 1
-        if not policy:
+        if len(policy) == 0:
             del self._waiting[request.tenant]
             self._tenants.leaves(request.tenant)
 

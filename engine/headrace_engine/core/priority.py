@@ -31,7 +31,7 @@ class PriorityClasses:
     def remove(self, request: Request) -> None:
         self._classes[request.priority].remove(request)
         self._num_waiting -= 1
-        if not self._classes[request.priority]:
+        if len(self._classes[request.priority]) == 0:
             del self._classes[request.priority]
 
     def outranks(self, request: Request, other: Request) -> bool:

@@ -54,7 +54,8 @@ class Scheduler:
         self._kv = KVCache(
             capacity.num_blocks, capacity.block_size, enable_prefix_caching=enable_prefix_caching
         )
-        self._life = Lifecycle(self._kv, policy or FirstComeFirstServed(), tenants or Tenants())
+        waiting = FirstComeFirstServed() if policy is None else policy
+        self._life = Lifecycle(self._kv, waiting, Tenants() if tenants is None else tenants)
         self._drafter = drafter
         self.step_model = step_model
         """What `max_step_ms` is predicted by; without one that limit has no effect."""
@@ -181,7 +182,7 @@ class Scheduler:
             if request is None:
                 continue
             if row.sampled_rows:
-                self._accept(request, row, sampled.get(row.request_id, ())[: row.sampled_rows], now_s, events)
+                self._accept(request, row, sampled.get(row.request_id, ()), now_s, events)
                 continue
             self._kv.advance(request, len(row.token_ids))
             if not request.pending_tokens:
@@ -287,6 +288,8 @@ class Scheduler:
             return
         if request.first_token_s is None:
             request.first_token_s = now_s
+        if len(token_ids) > row.sampled_rows:
+            token_ids = token_ids[: row.sampled_rows]
         kept, reason = accept(request, token_ids)
         request.output_token_ids += kept
         self._kv.advance(request, len(row.token_ids) - row.sampled_rows + len(kept))

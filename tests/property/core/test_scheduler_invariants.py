@@ -387,7 +387,7 @@ class SchedulerMachine(RuleBasedStateMachine):
 
 
 class TestScheduler(SchedulerMachine.TestCase):
-    settings = settings(max_examples=250, stateful_step_count=50)
+    settings = settings(max_examples=200, stateful_step_count=50)
 
 
 @pytest.mark.slow

@@ -15,6 +15,7 @@ from headrace_engine.core.request import Request
 from headrace_engine.core.scheduler import Scheduler
 from headrace_engine.core.snapshot import Snapshot
 from headrace_engine.core.step_model import StepModel
+from headrace_engine.core.tenants import Tenants
 
 STEP_S = 0.01
 
@@ -92,6 +93,7 @@ def make_loop() -> Callable[..., Loop]:
         drafter: Drafter | None = None,
         step_model: StepModel | None = None,
         policy: Policy | None = None,
+        tenants: Tenants | None = None,
         **values: int,
     ) -> Loop:
         capacity = Capacity(
@@ -107,6 +109,7 @@ def make_loop() -> Callable[..., Loop]:
                 capacity=capacity,
                 limits=limits,
                 policy=policy,
+                tenants=tenants,
                 enable_prefix_caching=enable_prefix_caching,
                 drafter=drafter,
                 step_model=step_model,

@@ -1,0 +1,287 @@
+"""Who is admitted next, and who gives way: a story for each policy."""
+
+import pytest
+
+from headrace_engine.core.deadline import RELEGATED_SHARE
+from headrace_engine.core.fair import FairShare
+from headrace_engine.core.plan import Preempted
+from headrace_engine.core.policies import PolicyName, policy_of
+from headrace_engine.core.policy import FirstComeFirstServed
+from headrace_engine.core.preemption import MAX_PREEMPTIONS
+from headrace_engine.core.tenants import Prices, Tenants
+
+
+def make(make_loop, name, *, tenants=None, age_s=1.0, prefill_tokens_per_s=1000.0, **values):
+    tenants = tenants or Tenants()
+    policy = policy_of(PolicyName(name), tenants, age_s=age_s, prefill_tokens_per_s=prefill_tokens_per_s)
+    return make_loop(policy=policy, tenants=tenants, **values)
+
+
+def admitted(loop):
+    """Ids in the order of their first scheduling."""
+    return [event.request_id for event in loop.events if hasattr(event, "queue_time_s")]
+
+
+def preempted(loop):
+    return [event.request_id for event in loop.events if isinstance(event, Preempted)]
+
+
+# --- priority ---
+
+
+def test_a_better_class_goes_first(make_loop):
+    loop = make(make_loop, "priority", max_num_seqs=1)
+    loop.submit("batch", 4, max_tokens=1, priority=5)
+    loop.submit("chat", 4, max_tokens=1, priority=0)
+    loop.drain()
+    assert admitted(loop) == ["chat", "batch"]
+
+
+def test_a_strictly_better_class_takes_a_slot_at_once(make_loop):
+    loop = make(make_loop, "priority", max_num_seqs=1)
+    loop.submit("batch", 4, max_tokens=20, priority=1)
+    loop.steps(3)
+    loop.submit("chat", 4, max_tokens=2, priority=0)
+    assert loop.step() == {"chat": 4}
+    assert preempted(loop) == ["batch"]
+    loop.drain()
+    assert loop.finished["batch"].output_tokens == 20
+
+
+def test_an_equal_class_waits_for_a_slot(make_loop):
+    loop = make(make_loop, "priority", max_num_seqs=1)
+    loop.submit("first", 4, max_tokens=20, priority=1)
+    loop.step()
+    loop.submit("second", 4, priority=1)
+    loop.drain()
+    assert preempted(loop) == []
+
+
+def test_a_better_class_takes_blocks_from_a_worse_one(make_loop):
+    loop = make(make_loop, "priority", num_blocks=4, block_size=4)
+    loop.submit("batch", 12, max_tokens=4, priority=1)
+    loop.steps(2)
+    loop.submit("chat", 8, max_tokens=2, priority=0)
+    loop.step()
+    assert loop.step() == {"chat": 8}
+    loop.drain()
+    assert preempted(loop) == ["batch"]
+    assert loop.finished["batch"].output_tokens == 4
+
+
+def test_a_decode_short_of_blocks_takes_them_from_a_worse_class_though_it_loses_more(make_loop):
+    loop = make(make_loop, "priority", num_blocks=6, block_size=2)
+    loop.submit("batch", 6, max_tokens=7, priority=1)
+    loop.step()
+    loop.submit("chat", 1, max_tokens=9, priority=0)
+    loop.drain()
+    assert set(preempted(loop)) == {"batch"}
+    assert loop.requests["chat"].preemptions == 0
+
+
+def test_a_preempted_request_resumes_before_newcomers_of_its_class(make_loop):
+    loop = make(make_loop, "priority", max_num_seqs=1)
+    loop.submit("batch", 4, max_tokens=20, priority=1)
+    loop.step()
+    loop.submit("newcomer", 4, max_tokens=1, priority=1)
+    loop.submit("chat", 4, max_tokens=2, priority=0)
+    loop.drain()
+    assert list(loop.finished) == ["chat", "batch", "newcomer"]
+
+
+def test_low_priority_does_not_starve_beyond_the_stated_bound(make_loop):
+    """Class 3 with an age of 0.1 s: it waits behind nobody who came more than 0.3 s after it."""
+    loop = make(make_loop, "priority", max_num_seqs=1, age_s=0.1)
+    loop.submit("batch", 4, max_tokens=1, priority=3)
+    while "batch" not in loop.finished:
+        loop.submit(f"chat{len(loop.requests)}", 4, max_tokens=2, priority=0)
+        loop.step()
+    arrivals_s = [loop.requests[name].arrival_s for name in admitted(loop)[:-1]]
+    assert 0.25 < max(arrivals_s) <= 0.3
+
+
+def test_nobody_is_preempted_more_often_than_the_bound_whatever_comes(make_loop):
+    loop = make(make_loop, "priority", max_num_seqs=1, age_s=1000.0)
+    loop.submit("batch", 4, max_tokens=50, priority=1)
+    while "batch" not in loop.finished:
+        if loop.requests["batch"].status == "running":
+            loop.submit(f"chat{len(loop.requests)}", 4, max_tokens=2, priority=0)
+        loop.step()
+    assert preempted(loop) == ["batch"] * MAX_PREEMPTIONS
+
+
+# --- shortest ---
+
+
+def test_a_short_prompt_goes_before_a_long_one_and_a_long_one_is_not_starved(make_loop):
+    loop = make(make_loop, "shortest", max_num_seqs=1, max_num_batched_tokens=512)
+    loop.submit("running", 4, max_tokens=2)
+    loop.step()
+    loop.submit("book", 300, max_tokens=1)
+    loop.submit("note", 4, max_tokens=1)
+    loop.step()
+    assert loop.step() == {"note": 4}
+    while "book" not in loop.finished:
+        loop.submit(f"note{len(loop.requests)}", 4, max_tokens=2)
+        loop.step()
+    arrivals_s = [loop.requests[name].arrival_s for name in admitted(loop)[:-1]]
+    assert 0.25 < max(arrivals_s) <= loop.requests["book"].arrival_s + 0.3
+
+
+# --- deadline ---
+
+
+def test_the_most_urgent_that_can_still_make_it_goes_first(make_loop):
+    loop = make(make_loop, "deadline", max_num_seqs=1)
+    loop.submit("relaxed", 4, max_tokens=1, first_token_deadline_s=5.0)
+    loop.submit("urgent", 4, max_tokens=1, first_token_deadline_s=1.0)
+    loop.submit("long", 900, max_tokens=1, first_token_deadline_s=1.85)
+    loop.drain()
+    assert admitted(loop) == ["long", "urgent", "relaxed"]
+
+
+def test_who_cannot_make_it_any_more_does_not_make_others_late(make_loop):
+    loop = make(make_loop, "deadline", max_num_seqs=1)
+    loop.submit("lost", 4, max_tokens=1, first_token_deadline_s=-1.0)
+    loop.submit("in-time", 4, max_tokens=1, first_token_deadline_s=1.0)
+    loop.drain()
+    assert admitted(loop) == ["in-time", "lost"]
+
+
+def test_who_is_too_late_is_not_starved(make_loop):
+    loop = make(make_loop, "deadline", max_num_seqs=1)
+    loop.submit("lost", 4, max_tokens=1, first_token_deadline_s=-1.0)
+    while "lost" not in loop.finished:
+        loop.submit(f"r{len(loop.requests)}", 4, max_tokens=1, first_token_deadline_s=loop.now_s + 1.0)
+        loop.step()
+    assert len(loop.finished) == RELEGATED_SHARE
+
+
+def test_who_names_no_deadline_is_served_among_the_rest(make_loop):
+    loop = make(make_loop, "deadline", max_num_seqs=1, max_num_batched_tokens=64)
+    loop.submit("patient", 4, max_tokens=1)
+    for number in range(4000):
+        loop.submit(f"r{number}", 4, max_tokens=1, first_token_deadline_s=loop.now_s + 1.0)
+        loop.step()
+        if "patient" in loop.finished:
+            break
+    assert 25.0 < loop.requests["patient"].first_scheduled_s < 31.0
+
+
+# --- fair ---
+
+
+def test_a_flooding_tenant_does_not_delay_another(make_loop):
+    loop = make(make_loop, "fair", max_num_seqs=1)
+    for number in range(50):
+        loop.submit(f"flood{number}", 4, max_tokens=4, tenant="flood")
+    loop.steps(6)
+    loop.submit("quiet", 4, max_tokens=4, tenant="quiet")
+    loop.drain()
+    assert "quiet" in admitted(loop)[:3]
+
+
+def test_weights_divide_the_service(make_loop):
+    tenants = Tenants({"gold": 3.0})
+    loop = make(make_loop, "fair", tenants=tenants, max_num_seqs=1)
+    for number in range(60):
+        for tenant in ("gold", "plain"):
+            loop.submit(f"{tenant}{number}", 4, max_tokens=4, tenant=tenant)
+    while len(loop.finished) < 40:
+        loop.step()
+    assert sum(name.startswith("gold") for name in loop.finished) == pytest.approx(30, abs=1)
+
+
+def test_an_idle_tenant_banks_no_credit(make_loop):
+    loop = make(make_loop, "fair", max_num_seqs=1)
+    loop.submit("early", 4, max_tokens=1, tenant="idle")
+    for number in range(200):
+        loop.submit(f"busy{number}", 4, max_tokens=4, tenant="busy")
+    while len(loop.finished) < 100:
+        loop.step()
+    for number in range(20):
+        loop.submit(f"back{number}", 4, max_tokens=4, tenant="idle")
+    before = len(admitted(loop))
+    while len(loop.finished) < 120:
+        loop.step()
+    back = [name.startswith("back") for name in admitted(loop)[before : before + 20]]
+    assert 9 <= sum(back) <= 11
+
+
+def test_an_idle_tenant_banks_no_credit_while_nobody_waits(make_loop):
+    tenants = Tenants()
+    loop = make(make_loop, "fair", tenants=tenants, max_num_seqs=8)
+    for number in range(20):
+        loop.submit(f"busy{number}", 4, max_tokens=4, tenant="busy")
+        loop.drain()
+    loop.submit("new", 4, max_tokens=4, tenant="new")
+    assert tenants.service("new") == tenants.service("busy")
+
+
+def test_work_done_twice_is_charged_once(make_loop):
+    tenants = Tenants(prices=Prices(input=1.0, cached=0.0, output=2.0))
+    loop = make(make_loop, "fcfs", tenants=tenants, num_blocks=12, block_size=1, enable_prefix_caching=False)
+    for number in range(6):
+        loop.submit(f"r{number}", 2, max_tokens=4, tenant="a")
+    loop.drain()
+    assert loop.snapshot.preemptions_total
+    assert tenants.service("a") == 6 * (2 * 1.0 + 3 * 2.0)
+
+
+def test_a_chunk_is_charged_when_it_is_scheduled_and_an_abort_pays_for_no_more(make_loop):
+    tenants = Tenants()
+    loop = make(make_loop, "fair", tenants=tenants, max_num_batched_tokens=8)
+    loop.submit("book", 100, tenant="a")
+    loop.step()
+    loop.scheduler.abort("book")
+    assert tenants.service("a") == 8.0
+
+
+def test_found_tokens_are_cheaper_than_computed_ones(make_loop):
+    tenants = Tenants(prices=Prices(cached=0.25))
+    loop = make(make_loop, "fair", tenants=tenants, block_size=4)
+    prompt = list(range(9))
+    loop.submit("a", prompt, max_tokens=1, tenant="first")
+    loop.drain()
+    loop.submit("b", prompt, max_tokens=1, tenant="second")
+    start = tenants.service("second")
+    loop.drain()
+    assert tenants.service("second") - start == 8 * 0.25 + 1.0
+
+
+def test_tenants_that_are_gone_are_forgotten():
+    tenants = Tenants()
+    policy = FairShare(tenants, FirstComeFirstServed)
+    for number in range(10_000):
+        tenants.comes_back(f"t{number}", None)
+        tenants._service[f"t{number}"] = float(number)
+        tenants.leaves(f"t{number}")
+    assert len(tenants._service) <= 4096
+    assert len(policy) == 0
+
+
+# --- all of them ---
+
+
+def test_feasibility_comes_before_class_before_tenant_before_deadline(make_loop):
+    loop = make(make_loop, "slo", max_num_seqs=1, age_s=100.0)
+    loop.submit("running", 4, max_tokens=2, tenant="flood")
+    loop.step()
+    loop.submit("late", 4, max_tokens=1, priority=0, first_token_deadline_s=-1.0)
+    loop.submit("worse-class", 4, max_tokens=1, priority=1, tenant="quiet", first_token_deadline_s=0.5)
+    loop.submit("relaxed", 4, max_tokens=1, tenant="quiet", first_token_deadline_s=9.0)
+    loop.submit("urgent", 4, max_tokens=1, tenant="quiet", first_token_deadline_s=5.0)
+    loop.drain()
+    assert admitted(loop)[1:] == ["urgent", "relaxed", "worse-class", "late"]
+
+
+@pytest.mark.parametrize("name", PolicyName)
+def test_a_policy_can_change_while_requests_wait(make_loop, name):
+    loop = make(make_loop, "fcfs", max_num_seqs=1)
+    for number in range(6):
+        loop.submit(f"r{number}", 4, max_tokens=2, priority=6 - number, tenant=f"t{number % 2}")
+    loop.step()
+    loop.scheduler.set_policy(policy_of(name, Tenants()), loop.now_s)
+    loop.scheduler.abort("r3")
+    loop.drain()
+    assert len(loop.finished) == 5
