@@ -12,14 +12,14 @@ from headrace_local.story.stage import POLL_INTERVAL_S, Stage
 from headrace_local.story.timeline import Timeline
 from headrace_local.story.traffic import Crowd
 
-GROUP = 8
+GROUP = 12
 MOST_USERS = 96
-JOIN_INTERVAL_S = 8.0
-PATIENCE_S = 25.0
-"""How long the users stay as many after a change, before more come to force the next one."""
+JOIN_INTERVAL_S = 7.0
+PATIENCE_S = 16.0
+"""How long the users stay as many after the first change, before more come to force the next."""
 LENGTHS = Lengths(input_tokens=48, output_tokens=40, spread_ratio=0.5)
 TIMEOUT_S = 180.0
-RELIEF_S = 10.0
+RELIEF_S = 8.0
 """How long the load goes on once the second replica serves."""
 LIMIT_ACTIONS = frozenset({"RaiseSeqLimit", "LowerSeqLimit", "RaiseTokenBudget", "LowerTokenBudget"})
 
@@ -60,11 +60,13 @@ def burst(stage: Stage, base_url: str, before: ServiceView) -> Burst:
 
 def _until_relieved(stage: Stage, timeline: Timeline, crowd: Crowd) -> float:
     """Users join until both has happened; the records' own time at that moment."""
-    next_join_s = stage.clock()
+    next_join_s, changed = stage.clock(), False
 
     def relieved() -> float | None:
-        nonlocal next_join_s
-        view, changes = timeline.look(), len(timeline.applied)
+        nonlocal next_join_s, changed
+        view = timeline.look()
+        if timeline.applied and not changed:
+            changed, next_join_s = True, stage.clock() + PATIENCE_S
         moved = any(change.action in LIMIT_ACTIONS for change in timeline.applied)
         grown = any(change.action == "ScaleUp" for change in timeline.applied)
         if moved and grown and (view.ready_replicas or 0) >= 2:
@@ -72,7 +74,7 @@ def _until_relieved(stage: Stage, timeline: Timeline, crowd: Crowd) -> float:
         if stage.clock() >= next_join_s and not (moved and grown) and crowd.users < MOST_USERS:
             crowd.join(GROUP)
             stage.narrator.tell(f"{crowd.users} users ask now")
-            next_join_s = stage.clock() + (PATIENCE_S if changes else JOIN_INTERVAL_S)
+            next_join_s = stage.clock() + JOIN_INTERVAL_S
         return None
 
     return stage.until(
