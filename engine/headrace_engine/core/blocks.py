@@ -56,9 +56,7 @@ class BlockPool:
         return self._references[block]
 
     def allocate(self, count: int) -> list[int] | None:
-        """Take `count` blocks, forgetting what those that were cached held; None, and nothing taken, if too
-        few.
-        """
+        """Take `count` blocks and forget what they held; None, and nothing taken, if there are too few."""
         if count > len(self._line):
             return None
         blocks = [self._line.popitem(last=False)[0] for _ in range(count)]
@@ -92,18 +90,14 @@ class BlockPool:
                 self._num_cached += 1
 
     def publish(self, block: int, content: Content) -> None:
-        """Make a held block findable. The first block with a content keeps it; a later duplicate stays
-        private.
-        """
+        """Make a held block findable. The first with a content keeps it; a later duplicate stays private."""
         assert self._references[block] > 0, f"block {block} is held by nobody"
         if self._contents[block] is None and content.digest not in self._by_digest:
             self._contents[block] = content
             self._by_digest[content.digest] = block
 
     def find(self, content: Content) -> int | None:
-        """The block that holds `content`, its tokens compared: equal digests alone are not taken for equal
-        content.
-        """
+        """The block that holds `content`. Its tokens are compared: equal digests alone are no proof."""
         block = self._by_digest.get(content.digest)
         return block if block is not None and self._contents[block] == content else None
 

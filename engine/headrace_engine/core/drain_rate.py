@@ -23,9 +23,7 @@ class DrainRate:
         self._tokens = self._tokens * kept + tokens
 
     def drain_time_s(self, requests: int, tokens: int) -> float | None:
-        """When a queue of this size will have drained, by the slower of both; None where nothing was
-        measured.
-        """
+        """How long a queue of this size drains, by the slower of both; None where nothing was measured."""
         if self._elapsed_s <= 0.0:
             return None
         if self._requests <= 0.0 or self._tokens <= 0.0:

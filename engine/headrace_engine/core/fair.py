@@ -22,9 +22,7 @@ class FairShare:
         self._within = within
         self._waiting: dict[str, Policy] = {}
         self._heap: list[tuple[float, str]] = []
-        """Tenants that wait by their service when it was last looked at; service only grows, so a peek
-        corrects it.
-        """
+        """Who waits, by the service last seen. It only grows, so correcting the head is enough."""
         self._num_waiting = 0
 
     def push(self, request: Request, now_s: float) -> None:

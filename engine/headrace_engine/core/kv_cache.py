@@ -81,9 +81,7 @@ class KVCache:
         return blocks
 
     def release(self, request: Request) -> None:
-        """Let go of all that a request holds; what it published stays findable until its blocks are used
-        again.
-        """
+        """Let go of all that a request holds; what it published can be found until its blocks are needed."""
         self.pool.release(self.surrender(request))
 
     def _offer(self, request: Request, *, whole_length: bool) -> tuple[list[int], int] | None:

@@ -71,9 +71,7 @@ class Lifecycle:
             self._notices.append(Scheduled(request.request_id, queue_time_s, request.cached_tokens))
 
     def loaded(self, request: Request, num_tokens: int) -> None:
-        """End a load that brought the KV of the first `num_tokens` tokens; the last known one is computed
-        anyway.
-        """
+        """End a load that brought the KV of the first `num_tokens` tokens."""
         request.status = Status.RUNNING
         self.running.loaded(request)
         brought = min(num_tokens, request.total_tokens - 1) - request.computed_tokens
@@ -83,7 +81,6 @@ class Lifecycle:
     def preempt(self, request: Request, now_s: float) -> None:
         """Take everything from a running request; it waits to compute its tokens again."""
         self._notices.append(Preempted(request.request_id, request.computed_tokens))
-        self.tenants.charge(request, request.computed_tokens)
         self.running.remove(request)
         self.kv.release(request)
         request.status = Status.PREEMPTED
@@ -128,9 +125,7 @@ class Lifecycle:
         )
 
     def computed(self) -> list[Scheduled | Preempted]:
-        """The plan is no longer under way: let go of what waited for it; what planning did to those still
-        there.
-        """
+        """Let go of what waited for the plan that was under way; what planning did to those still there."""
         self.computing = False
         for request in self._ended_while_computing.values():
             self.kv.release(request)

@@ -92,9 +92,7 @@ class Plan:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What the runner computed: 1 to `sampled_rows` sampled ids of each row that samples, and the time it
-    took.
-    """
+    """What the runner computed: 1 to `sampled_rows` ids of each row that samples, and the time it took."""
 
     sampled: Mapping[str, Sequence[int]]
     duration_s: float

@@ -24,9 +24,7 @@ class Policy(Protocol):
         ...
 
     def peek(self, now_s: float) -> Request | None:
-        """Who is next; None if nobody waits. Only the head is ever admitted, so a large request is not
-        starved.
-        """
+        """Who is next; None if nobody waits. Nobody passes it, so a large request is not starved."""
         ...
 
     def remove(self, request: Request) -> None:

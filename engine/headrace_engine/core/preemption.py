@@ -57,8 +57,7 @@ def make_way(life: Lifecycle, limits: Limits, now_s: float, *, short_of_blocks: 
 
 
 def victim_for_blocks(running: Iterable[Request], needy: Request, outranks: Outranks) -> Request:
-    """Who gives way to a running request that needs a block: someone of a worse class if there is, else of
-    its own.
+    """Who gives way to a running request that needs a block: of a worse class if there is one, else its own.
 
     It is `needy` itself, which is never pinned, if all others are of a better class, pinned, or lose more.
     """

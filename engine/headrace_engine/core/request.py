@@ -13,7 +13,7 @@ class Status(StrEnum):
     """Where a request stands. `FINISHED` is the only terminal status, and every other leads to it.
 
     waiting ──> (loading) ──> running ──> finished
-                    └─> preempted <─┘           a preempted one runs again, and loads no more
+                    └─> preempted <─┘             a preempted one runs again, and loads no more
     """
 
     WAITING = "waiting"
@@ -79,8 +79,7 @@ class Request:
     load_timeout_s: float = 10.0
     """Brought within this time, or computed here after all."""
     lease_s: float = 0.0
-    """How long the blocks stay pinned after the request ended by itself, for others to fetch; 0: not at all.
-    """
+    """How long its blocks stay pinned for others to fetch after it ended by itself; 0: not at all."""
 
     status: Status = Status.WAITING
     output_token_ids: list[int] = field(default_factory=list)

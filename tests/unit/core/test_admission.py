@@ -143,3 +143,16 @@ def test_the_oldest_age_is_that_of_who_waits_longest(make_loop):
     assert loop.snapshot.oldest_waiting_age_s == pytest.approx(0.02)
     loop.scheduler.abort("first")
     assert loop.snapshot.oldest_waiting_age_s == pytest.approx(0.01)
+
+
+def test_retry_after_follows_a_queue_that_became_faster(make_loop):
+    loop = make_loop(max_num_seqs=1, max_num_queued_reqs=10)
+    for max_tokens in (200, 5):
+        for number in range(40):
+            while loop.submit(f"{max_tokens}-{number}", 4, max_tokens=max_tokens) is not None:
+                loop.step()
+    loop.steps(5 * 200 + 2000)
+    for number in range(400):
+        while loop.submit(f"fast-{number}", 4, max_tokens=20) is not None:
+            loop.step()
+    assert loop.submit("late", 4).retry_after_s == pytest.approx(2.0, rel=0.1)

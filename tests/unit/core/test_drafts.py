@@ -73,3 +73,12 @@ def test_rejected_guesses_are_not_found_in_the_cache(make_loop):
     loop.submit("b", [*loop.requests["a"].prompt_token_ids, 7, 8, 9, 10, 11, 12])
     loop.step()
     assert loop.requests["b"].cached_tokens == 4
+
+
+def test_guesses_take_no_block_that_another_sequence_counts_on(make_loop):
+    loop = make_loop(drafter=Guess(8, 8, 8, 8), num_blocks=5, block_size=2)
+    for request_id in "ab":
+        loop.submit(request_id, 2, max_tokens=6)
+    loop.steps(2)
+    assert loop.snapshot.free_blocks == 1
+    assert loop.requests["a"].preemptions == loop.requests["b"].preemptions == 0

@@ -137,3 +137,15 @@ def test_a_request_that_did_not_end_well_leases_nothing(make_loop, ending):
         loop.commit(plan)
         loop.scheduler.abort("a")
     assert loop.snapshot.leased_blocks == 0
+
+
+def test_a_request_loads_once_and_computes_when_it_resumes(make_loop):
+    loop, _ = loading(make_loop, enable_prefix_caching=False)
+    loop.scheduler._life.preempt(loop.requests["a"], loop.now_s)
+    assert loop.step() == {"a": 12}
+
+
+def test_more_than_could_be_brought_is_not_believed(make_loop):
+    loop, _ = loading(make_loop)
+    loop.scheduler.loaded("a", 1000)
+    assert loop.step() == {"a": 1}

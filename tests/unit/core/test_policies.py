@@ -110,6 +110,25 @@ def test_nobody_is_preempted_more_often_than_the_bound_whatever_comes(make_loop)
     assert preempted(loop) == ["batch"] * MAX_PREEMPTIONS
 
 
+def test_who_was_admitted_by_age_is_not_preempted_by_a_better_class(make_loop):
+    loop = make(make_loop, "priority", max_num_seqs=1, age_s=0.1)
+    loop.submit("batch", 4, max_tokens=20, priority=1)
+    loop.step()
+    loop.now_s += 0.2
+    loop.submit("chat", 4, max_tokens=1, priority=0)
+    loop.drain()
+    assert preempted(loop) == []
+
+
+def test_a_growing_batch_takes_no_blocks_from_a_better_class(make_loop):
+    loop = make(make_loop, "priority", num_blocks=6, block_size=2)
+    loop.submit("batch", 6, max_tokens=6, priority=1)
+    loop.step()
+    loop.submit("chat", 2, max_tokens=3, priority=0)
+    loop.drain()
+    assert loop.requests["chat"].preemptions == 0
+
+
 # --- shortest ---
 
 
@@ -228,6 +247,14 @@ def test_work_done_twice_is_charged_once(make_loop):
     assert tenants.service("a") == 6 * (2 * 1.0 + 3 * 2.0)
 
 
+def test_a_long_answer_is_charged_while_it_is_generated(make_loop):
+    tenants = Tenants()
+    loop = make(make_loop, "fair", tenants=tenants, block_size=4)
+    loop.submit("answer", 4, max_tokens=100, tenant="a")
+    loop.steps(50)
+    assert tenants.service("a") == pytest.approx(4 * 1.0 + 49 * 2.0, abs=2.0 * 4)
+
+
 def test_a_chunk_is_charged_when_it_is_scheduled_and_an_abort_pays_for_no_more(make_loop):
     tenants = Tenants()
     loop = make(make_loop, "fair", tenants=tenants, max_num_batched_tokens=8)
@@ -285,3 +312,15 @@ def test_a_policy_can_change_while_requests_wait(make_loop, name):
     loop.scheduler.abort("r3")
     loop.drain()
     assert len(loop.finished) == 5
+
+
+def test_a_new_policy_keeps_the_resumed_in_their_order(make_loop):
+    loop = make(make_loop, "fcfs", max_num_seqs=2)
+    for name in ("first", "second"):
+        loop.submit(name, 4, max_tokens=5)
+    loop.step()
+    for name in ("second", "first"):
+        loop.scheduler._life.preempt(loop.requests[name], loop.now_s)
+    loop.submit("newcomer", 4)
+    loop.scheduler.set_policy(FirstComeFirstServed(), loop.now_s)
+    assert list(loop.step()) == ["first", "second"]

@@ -65,3 +65,8 @@ def test_only_so_many_prefills_are_under_way(make_loop):
     assert plan.hold is Hold.PARTIAL
     loop.step()
     assert loop.step() == {"a": 2, "b": 2, "c": 4}
+
+
+def test_a_late_chunk_of_a_long_prompt_attends_to_more():
+    assert StepWork().with_chunk(0, 10) == StepWork(10, 0, 50.0)
+    assert StepWork(3, 7, 50.0).with_chunk(100, 10) == StepWork(13, 7, 1100.0)

@@ -2,6 +2,8 @@
 
 from headrace_engine.core.line import MAX_PASSES
 from headrace_engine.core.plan import Hold
+from headrace_engine.core.policy import FirstComeFirstServed
+from headrace_engine.core.priority import PriorityClasses
 
 
 def test_only_so_many_keys_run_together(make_loop):
@@ -35,3 +37,13 @@ def test_one_that_stands_aside_can_still_be_aborted(make_loop):
     loop.step()
     assert loop.scheduler.abort("b") is not None
     assert loop.snapshot.num_waiting == 0
+
+
+def test_a_better_class_held_back_by_its_key_preempts_nobody_in_vain(make_loop):
+    loop = make_loop(policy=PriorityClasses(FirstComeFirstServed), max_step_keys=1, max_num_seqs=2)
+    for request_id in ("batch-1", "batch-2"):
+        loop.submit(request_id, 4, max_tokens=5, priority=1, step_key="a")
+    loop.step()
+    loop.submit("chat", 4, max_tokens=1, priority=0, step_key="b")
+    loop.drain()
+    assert loop.snapshot.preemptions_total == 0
