@@ -391,6 +391,7 @@ class TestScheduler(SchedulerMachine.TestCase):
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(1800)
 class TestSchedulerAtLength(SchedulerMachine.TestCase):
     """A hundred thousand steps; more with `HEADRACE_HISTORIES`."""
 
