@@ -1,27 +1,15 @@
-"""Greedy tokens equal those of `transformers`, whatever the batching, chunking, prefix hits and preemptions.
-
-Both compute in float32, yet sums are taken in another order when another number of rows shares a product, so
-logits differ in the last digits. Where the two best tokens are closer than that, either is right: the
-comparison ends there and says so; what was compared up to there must be most of it.
-"""
-
-from dataclasses import dataclass
+"""Greedy tokens equal those of `transformers`, whatever the batching, chunking, hits and preemptions."""
 
 import pytest
 import torch
+from model_oracle import Oracle, load, serve, tokens_of
 from transformers import AutoModelForCausalLM
 
-from headrace_engine.core.limits import Capacity, Limits
-from headrace_engine.core.plan import Preempted, Tokens
-from headrace_engine.core.request import Request, Sampling
-from headrace_engine.core.scheduler import Scheduler
-from headrace_engine.runner.model_runner import ModelRunner
+from headrace_engine.core.request import Sampling
 from headrace_engine.runner.tokenizer import Tokenizer
 
 pytestmark = pytest.mark.filterwarnings("ignore:`past_key_values` is deprecated:FutureWarning")
 
-BLOCK_SIZE = 16
-NEAR_TIE = 2e-3
 QUESTIONS = (
     "What is a water wheel?",
     "Why is the sky blue?",
@@ -34,71 +22,6 @@ QUESTIONS = (
 )
 
 
-@dataclass
-class Served:
-    tokens: dict[str, list[int]]
-    preemptions: int
-    steps: int
-
-
-def load(directory, *, backend="auto", dtype="float32"):
-    return ModelRunner.load(
-        directory,
-        dtype=dtype,
-        threads=1,
-        max_model_len=512,
-        block_size=BLOCK_SIZE,
-        num_blocks=256,
-        attention_backend=backend,
-    )
-
-
-def serve(runner, prompts, max_tokens, *, max_num_batched_tokens=64, num_blocks=256, sampling=None):
-    """All prompts at once through the real scheduler; the output of each."""
-    capacity = Capacity(16, max_num_batched_tokens, 512, num_blocks, BLOCK_SIZE)
-    scheduler = Scheduler(capacity=capacity, limits=Limits.of(capacity))
-    for number, prompt in enumerate(prompts):
-        request = Request(f"r{number}", tuple(prompt), max_tokens, 0.0, sampling or Sampling(temperature=0))
-        assert scheduler.submit(request, 0.0) is None
-    served = Served({f"r{number}": [] for number in range(len(prompts))}, 0, 0)
-    while scheduler.has_work():
-        plan = scheduler.schedule(0.0)
-        for event in scheduler.commit(plan, runner.run(plan), 0.0):
-            if isinstance(event, Tokens):
-                served.tokens[event.request_id] += event.token_ids
-            served.preemptions += isinstance(event, Preempted)
-        served.steps += 1
-    return served
-
-
-@dataclass
-class Oracle:
-    """What transformers generates, and by how much each token beat the next best."""
-
-    tokens: list[int]
-    margins: list[float]
-
-    @classmethod
-    def ask(cls, model, prompt, max_tokens):
-        tokens, margins = [], []
-        with torch.inference_mode():
-            ids, past = torch.tensor([prompt]), None
-            for _ in range(max_tokens):
-                answer = model(ids, past_key_values=past, use_cache=True)
-                best = answer.logits[0, -1].topk(2)
-                tokens.append(int(best.indices[0]))
-                margins.append(float(best.values[0] - best.values[1]))
-                ids, past = best.indices[None, :1], answer.past_key_values
-        return cls(tokens, margins)
-
-    def assert_matches(self, tokens):
-        for at, (ours, theirs) in enumerate(zip(tokens, self.tokens, strict=True)):
-            if ours != theirs:
-                assert self.margins[at] < NEAR_TIE, f"token {at}: {ours} for {theirs}, by {self.margins[at]}"
-                assert at > len(tokens) // 2, f"a near tie at token {at} leaves little to compare"
-                return
-
-
 @pytest.fixture(scope="module", autouse=True)
 def one_thread():
     torch.set_num_threads(1)
@@ -107,11 +30,6 @@ def one_thread():
 @pytest.fixture(scope="module")
 def tiny_oracle(tiny_model_dir):
     return AutoModelForCausalLM.from_pretrained(tiny_model_dir, dtype=torch.float32)
-
-
-def tokens_of(length, seed):
-    generator = torch.Generator().manual_seed(seed)
-    return torch.randint(3, 1024, (length,), generator=generator).tolist()
 
 
 @pytest.fixture(scope="module")

@@ -1,7 +1,7 @@
 """A model's `config.json`, read by an allow-list of keys and checked before anything is allocated.
 
-Only what is parsed here is ever looked at; a value of the wrong type or outside sane bounds refuses the
-model.
+Here stands what every decoder has; what only some families know (windows, biases, caps), the family's own
+module reads from `document`.
 """
 
 from collections.abc import Mapping
@@ -9,20 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from headrace_engine.runner.config_document import ConfigDocument
 from headrace_engine.runner.errors import ModelLoadError
 from headrace_engine.runner.model_directory import read_json, read_json_if_there
-
-
-@dataclass(frozen=True, slots=True)
-class Rope:
-    """Rotary position embedding: base frequency and how it is scaled (`default`, `linear` or `llama3`)."""
-
-    theta: float
-    kind: str = "default"
-    factor: float = 1.0
-    low_freq_factor: float = 1.0
-    high_freq_factor: float = 4.0
-    original_max_position_embeddings: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,10 +27,12 @@ class ModelConfig:
     num_key_value_heads: int
     head_dim: int
     rms_norm_eps: float
-    rope: Rope
     max_position_embeddings: int
-    tie_word_embeddings: bool
+    tie_word_embeddings: bool | None
+    """None: not said, so tied if there is no other head."""
     eos_token_ids: frozenset[int]
+    document: ConfigDocument
+    """The whole of it, for the keys of one family."""
 
     @classmethod
     def load(cls, directory: Path) -> "ModelConfig":
@@ -57,91 +48,49 @@ class ModelConfig:
     @classmethod
     def parse(cls, config: Mapping[str, Any], generation: Mapping[str, Any]) -> "ModelConfig":
         """As `load`, from the documents themselves."""
-        architectures = config.get("architectures")
-        if (
-            not isinstance(architectures, list)
-            or len(architectures) != 1
-            or not isinstance(architectures[0], str)
-        ):
-            raise ModelLoadError("config.json names no single architecture; `architectures` takes one string")
-        _refuse_unsupported(config)
-        hidden_size = _integer(config, "hidden_size", high=1 << 17)
-        num_heads = _integer(config, "num_attention_heads", high=1 << 12)
-        num_kv_heads = _integer(config, "num_key_value_heads", high=1 << 12, default=num_heads)
+        document = ConfigDocument(config)
+        if config.get("quantization_config"):
+            raise ModelLoadError(
+                "config.json: quantized checkpoints are not read yet; use the unquantized model"
+            )
+        hidden_size = document.integer("hidden_size", high=1 << 17)
+        num_heads = document.integer("num_attention_heads", high=1 << 12)
+        num_kv_heads = document.integer("num_key_value_heads", high=1 << 12, default=num_heads)
         if num_heads % num_kv_heads:
             raise ModelLoadError(
                 f"config.json: {num_heads} attention heads do not divide over {num_kv_heads} KV heads"
             )
-        vocab_size = _integer(config, "vocab_size", high=1 << 24)
+        vocab_size = document.integer("vocab_size", high=1 << 24)
+        tied = document.flag("tie_word_embeddings") if document.has("tie_word_embeddings") else None
         return cls(
-            architecture=architectures[0],
+            architecture=_architecture(config),
             vocab_size=vocab_size,
             hidden_size=hidden_size,
-            intermediate_size=_integer(config, "intermediate_size", high=1 << 20),
-            num_hidden_layers=_integer(config, "num_hidden_layers", high=1 << 10),
+            intermediate_size=document.integer("intermediate_size", high=1 << 20),
+            num_hidden_layers=document.integer("num_hidden_layers", high=1 << 10),
             num_attention_heads=num_heads,
             num_key_value_heads=num_kv_heads,
-            head_dim=_integer(config, "head_dim", high=1 << 12, default=hidden_size // num_heads),
-            rms_norm_eps=_number(config, "rms_norm_eps", default=1e-6),
-            rope=_rope(config),
-            max_position_embeddings=_integer(config, "max_position_embeddings", high=1 << 26),
-            tie_word_embeddings=config.get("tie_word_embeddings") is True,
+            head_dim=_head_dim(document, hidden_size // num_heads),
+            rms_norm_eps=document.number("rms_norm_eps", default=1e-6),
+            max_position_embeddings=document.integer("max_position_embeddings", high=1 << 26),
+            tie_word_embeddings=tied,
             eos_token_ids=_eos_token_ids(config, generation, vocab_size),
+            document=document,
         )
 
 
-def _integer(config: Mapping[str, Any], key: str, *, high: int, default: int | None = None) -> int:
-    value = config.get(key)
-    value = default if value is None else value
-    if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= high:
-        raise ModelLoadError(f"config.json: {key!r} takes an integer from 1 to {high}, not {value!r:.80}")
-    return value
+def _architecture(config: Mapping[str, Any]) -> str:
+    names = config.get("architectures")
+    if not isinstance(names, list) or len(names) != 1 or not isinstance(names[0], str):
+        raise ModelLoadError("config.json names no single architecture; `architectures` takes one string")
+    return names[0]
 
 
-def _number(config: Mapping[str, Any], key: str, *, default: float | None = None) -> float:
-    value = config.get(key)
-    value = default if value is None else value
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < 1e12:
-        raise ModelLoadError(f"config.json: {key!r} takes a positive number, not {value!r:.80}")
-    return float(value)
-
-
-def _refuse_unsupported(config: Mapping[str, Any]) -> None:
-    if config.get("quantization_config"):
-        raise ModelLoadError("config.json: quantized checkpoints are not read yet; use the unquantized model")
-    if (activation := config.get("hidden_act", "silu")) != "silu":
-        raise ModelLoadError(f"config.json: 'hidden_act' {activation!r:.40} is not supported; only 'silu' is")
-    for key in ("attention_bias", "mlp_bias"):
-        if config.get(key):
-            raise ModelLoadError(f"config.json: {key!r} is not supported; such a model cannot be served yet")
-
-
-def _rope(config: Mapping[str, Any]) -> Rope:
-    """Both spellings: `rope_parameters` (transformers 5) and `rope_theta` with `rope_scaling` (before)."""
-    parameters = config.get("rope_parameters") or config.get("rope_scaling") or {}
-    if not isinstance(parameters, Mapping):
-        raise ModelLoadError("config.json: 'rope_parameters' takes an object")
-    theta = _number(
-        {"rope_theta": parameters.get("rope_theta", config.get("rope_theta"))}, "rope_theta", default=1e4
-    )
-    match parameters.get("rope_type", parameters.get("type", "default")):
-        case "default":
-            return Rope(theta)
-        case "linear":
-            return Rope(theta, "linear", _number(parameters, "factor"))
-        case "llama3":
-            return Rope(
-                theta,
-                "llama3",
-                _number(parameters, "factor"),
-                _number(parameters, "low_freq_factor"),
-                _number(parameters, "high_freq_factor"),
-                _integer(parameters, "original_max_position_embeddings", high=1 << 26),
-            )
-        case kind:
-            raise ModelLoadError(
-                f"config.json: rope type {kind!r:.40} is not supported; default, linear and llama3 are"
-            )
+def _head_dim(document: ConfigDocument, default: int) -> int:
+    width = document.integer("head_dim", high=1 << 12, default=default)
+    if width % 2:
+        raise ModelLoadError(f"config.json: 'head_dim' is {width}; rotary positions take an even one")
+    return width
 
 
 def _eos_token_ids(

@@ -3,11 +3,36 @@ use.
 """
 
 import math
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
-from headrace_engine.runner.config import Rope
+from headrace_engine.runner.rope_config import Rope
+
+
+class Rotation(NamedTuple):
+    """The angles of some tokens, [T, head_dim / 2] each."""
+
+    cosines: Tensor
+    sines: Tensor
+
+
+class RotaryTables:
+    """The angles of every position, in the compute type. Without a `rope` nothing is rotated."""
+
+    def __init__(self, rope: Rope | None, head_dim: int, max_positions: int, dtype: torch.dtype) -> None:
+        if rope is None:
+            cosines, sines = (
+                torch.ones(max_positions, head_dim // 2),
+                torch.zeros(max_positions, head_dim // 2),
+            )
+        else:
+            cosines, sines = rope_tables(rope, head_dim, max_positions)
+        self._cosines, self._sines = cosines.to(dtype), sines.to(dtype)
+
+    def at(self, positions: Tensor) -> Rotation:
+        return Rotation(self._cosines[positions], self._sines[positions])
 
 
 def rope_tables(rope: Rope, head_dim: int, max_positions: int) -> tuple[Tensor, Tensor]:

@@ -49,8 +49,8 @@ class Weights:
     def num_parameters(self) -> int:
         return sum(math.prod(shard.get_slice(name).get_shape()) for name, shard in self._shard_of.items())
 
-    def tensor(self, name: str, *shape: int) -> Tensor:
-        """A copy of the tensor, in the compute type.
+    def tensor(self, name: str, *shape: int, add: float = 0.0) -> Tensor:
+        """A copy of the tensor in the compute type, `add` added before it is rounded to that.
 
         Raises:
             ModelLoadError: it is not there, or its shape is not what the config says.
@@ -68,11 +68,20 @@ class Weights:
                 "the files do not belong together"
             )
         tensor: Tensor = shard.get_tensor(name)
+        if add:
+            tensor = tensor.float() + add
         return tensor.to(self.dtype, copy=True)
 
-    def stacked(self, names: Iterable[str], rows: Iterable[int], columns: int) -> Tensor:
-        """Several matrices as one, row after row, so that one product computes all of them."""
-        return torch.cat([self.tensor(name, count, columns) for name, count in zip(names, rows, strict=True)])
+    def has(self, name: str) -> bool:
+        return name in self._shard_of
+
+    def stacked(self, names: Iterable[str], rows: Iterable[int], *columns: int) -> Tensor:
+        """Several matrices (or their biases, without columns) as one, row after row, so that one product
+        computes all of them.
+        """
+        return torch.cat(
+            [self.tensor(name, count, *columns) for name, count in zip(names, rows, strict=True)]
+        )
 
 
 def _open(path: Path) -> Any:

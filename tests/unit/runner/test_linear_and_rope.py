@@ -6,9 +6,10 @@ from torch.nn import functional
 from transformers import LlamaConfig
 from transformers.models.llama.modeling_llama import LlamaRotaryEmbedding
 
-from headrace_engine.runner.config import ModelConfig
+from headrace_engine.runner.config_document import ConfigDocument
 from headrace_engine.runner.linear import make_linear
 from headrace_engine.runner.rope import rope_tables, rotate
+from headrace_engine.runner.rope_config import Rope, read_rope
 
 LLAMA3 = {
     "rope_type": "llama3",
@@ -47,8 +48,7 @@ def test_rotary_tables_are_those_of_transformers(parameters):
         max_position_embeddings=16384,
         rope_parameters=dict(parameters),
     )
-    ours = ModelConfig.parse({**config.to_dict(), "architectures": ["LlamaForCausalLM"]}, {})
-    cosines, sines = rope_tables(ours.rope, ours.head_dim, 16384)
+    cosines, sines = rope_tables(read_rope(ConfigDocument(config.to_dict())), 64, 16384)
     positions = torch.tensor([[0, 1, 63, 4095, 8192, 16383]])
     expected = LlamaRotaryEmbedding(config)(torch.empty(0), positions)
     for table, theirs in zip((cosines, sines), expected, strict=True):
@@ -57,20 +57,38 @@ def test_rotary_tables_are_those_of_transformers(parameters):
 
 
 def test_the_older_spelling_of_rope_is_read_too():
-    document = {**LlamaConfig().to_dict(), "architectures": ["LlamaForCausalLM"]}
-    del document["rope_parameters"]
-    older = ModelConfig.parse(
-        {**document, "rope_theta": 5e5, "rope_scaling": {**LLAMA3, "type": "llama3"}}, {}
-    )
-    newer = ModelConfig.parse({**document, "rope_parameters": LLAMA3}, {})
-    assert older.rope == newer.rope
+    older = read_rope(ConfigDocument({"rope_theta": 5e5, "rope_scaling": {**LLAMA3, "type": "llama3"}}))
+    newer = read_rope(ConfigDocument({"rope_parameters": LLAMA3}))
+    assert older == newer
+    assert read_rope(ConfigDocument({})) == Rope(1e4)
+
+
+@pytest.mark.parametrize(
+    "document",
+    [
+        {
+            "rope_theta": 5e5,
+            "rope_local_base_freq": 2e4,
+            "rope_scaling": {"rope_type": "linear", "factor": 8.0},
+        },
+        {
+            "rope_parameters": {
+                "full_attention": {"rope_type": "linear", "rope_theta": 5e5, "factor": 8.0},
+                "sliding_attention": {"rope_type": "default", "rope_theta": 2e4},
+            }
+        },
+    ],
+)
+def test_layers_of_two_kinds_have_a_base_each_and_scaling_is_for_those_that_see_all(document):
+    document = ConfigDocument(document)
+    assert read_rope(document, kind_of_layer="full_attention") == Rope(5e5, "linear", 8.0)
+    assert read_rope(document, kind_of_layer="sliding_attention") == Rope(2e4)
 
 
 def test_rotation_keeps_lengths_and_depends_on_distance_alone():
     generator = torch.Generator().manual_seed(0)
     query, key = torch.randn(2, 1, 1, 32, generator=generator)
-    config = ModelConfig.parse({**LlamaConfig().to_dict(), "architectures": ["LlamaForCausalLM"]}, {})
-    cosines, sines = rope_tables(config.rope, 32, 200)
+    cosines, sines = rope_tables(Rope(1e4), 32, 200)
 
     def score(at, other):
         tables = [(cosines[p].view(1, 1, -1), sines[p].view(1, 1, -1)) for p in (at, other)]

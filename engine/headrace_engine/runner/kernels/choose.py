@@ -9,11 +9,12 @@ from headrace_engine.core.plan import Row
 from headrace_engine.core.request import Sampling
 from headrace_engine.runner.batch import Batch
 from headrace_engine.runner.errors import ModelLoadError
-from headrace_engine.runner.kernels import Kernels
+from headrace_engine.runner.kernels import AttentionRule, Kernels
 from headrace_engine.runner.kernels.compile import CompileError
 from headrace_engine.runner.kernels.native import NativeKernels
 from headrace_engine.runner.kernels.reference import ReferenceKernels
 from headrace_engine.runner.kv_cache import KVCache
+from headrace_engine.runner.rope import Rotation
 
 log = logging.getLogger(__name__)
 
@@ -54,14 +55,19 @@ def agrees(cache: KVCache, num_heads: int, threads: int) -> bool:
     width = (num_heads + 2 * shape.num_kv_heads) * shape.head_dim
     qkv = torch.randn(len(batch.positions), width, generator=generator).to(shape.dtype)
     angles = torch.rand(len(batch.positions), shape.head_dim // 2, generator=generator)
-    cosines, sines = angles.cos().to(shape.dtype), angles.sin().to(shape.dtype)
-    backends = (
-        ReferenceKernels(KVCache(shape, 4), num_heads),
-        NativeKernels(KVCache(shape, 4), num_heads, threads),
-    )
-    expected, found = (kernels.attend(0, qkv.clone(), cosines, sines, batch).float() for kernels in backends)
+    rotation = Rotation(angles.cos().to(shape.dtype), angles.sin().to(shape.dtype))
     tolerance = 1e-4 if shape.dtype is torch.float32 else 5e-2
-    return torch.allclose(found, expected, rtol=tolerance, atol=tolerance)
+    for rule in (AttentionRule(0.2), AttentionRule(0.2, window=5), AttentionRule(0.2, softcap=2.0)):
+        expected, found = (
+            kernels.attend(0, qkv.clone(), rotation, batch, rule).float()
+            for kernels in (
+                ReferenceKernels(KVCache(shape, 4), num_heads),
+                NativeKernels(KVCache(shape, 4), num_heads, threads),
+            )
+        )
+        if not torch.allclose(found, expected, rtol=tolerance, atol=tolerance):
+            return False
+    return True
 
 
 def _row(start: int, count: int, blocks: tuple[int, ...]) -> Row:

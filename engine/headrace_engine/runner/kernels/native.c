@@ -1,6 +1,6 @@
 /*
- * The steps of a transformer layer that are not matrix products, on CPU: residual and RMS norm, rotary positions,
- * attention over paged keys and values, SwiGLU. Compiled at first use and called through ctypes.
+ * The steps of a transformer layer that are not matrix products, on CPU: residual and RMS norm, norms of heads, rotary
+ * positions, attention over paged keys and values, gates of the MLP. Compiled at first use and called through ctypes.
  *
  * Pages of one layer (see kv_cache.py): keys [block][kv_head][head_dim][block_size], transposed so that one vector
  * load brings one channel of VL positions; values [block][kv_head][block_size][head_dim].
@@ -40,8 +40,13 @@ INLINE real put(float x) { return x; }
 
 typedef struct {
     int32_t heads, kv_heads, head_dim, block_size, threads;
-    float scale;
 } Shape;
+
+/* How a layer scores: softcap 0 caps nothing; window 0 sees everything, else a token sees itself and window - 1 before. */
+typedef struct {
+    float scale, softcap;
+    int32_t window;
+} Rule;
 
 /* R rows of R sequences: row r owns tokens query_starts[r] .. query_starts[r + 1], the last of context_lengths[r]. */
 typedef struct {
@@ -65,19 +70,41 @@ INLINE float exp_negative(float x) {
     return y * power.f;
 }
 
+/* out = x / rms(x) * weight; `out` may be `x`. */
+INLINE void norm(const real *x, const real *weight, real *out, int64_t width, float eps) {
+    float squares = 0;
+    for (int64_t i = 0; i < width; i++) squares += get(x[i]) * get(x[i]);
+    float inverse = 1.0f / sqrtf(squares / (float)width + eps);
+    for (int64_t i = 0; i < width; i++) out[i] = put(get(put(get(x[i]) * inverse)) * get(weight[i]));
+}
+
 /* x += delta (where there is one); out = x / rms(x) * weight. [tokens][width] */
 void add_rms_norm(real *x, const real *delta, const real *weight, real *out, int64_t tokens, int64_t width, float eps,
                   int32_t threads) {
 #pragma omp parallel for num_threads(threads) if (threads > 1 && tokens >= WORTH_SHARING)
     for (int64_t t = 0; t < tokens; t++) {
-        real *row = x + t * width, *to = out + t * width;
-        float squares = 0;
+        real *row = x + t * width;
         if (delta)
             for (int64_t i = 0; i < width; i++) row[i] = put(get(row[i]) + get(delta[t * width + i]));
-        for (int64_t i = 0; i < width; i++) squares += get(row[i]) * get(row[i]);
-        float inverse = 1.0f / sqrtf(squares / (float)width + eps);
-        for (int64_t i = 0; i < width; i++) to[i] = put(get(put(get(row[i]) * inverse)) * get(weight[i]));
+        norm(row, weight, out + t * width, width, eps);
     }
+}
+
+/* Every query and key head, each by itself, in place. qkv [tokens][heads + 2 kv_heads][head_dim] */
+void norm_heads(const Shape *shape, real *qkv, const real *query_weight, const real *key_weight, int64_t tokens,
+                float eps) {
+    const int width = shape->head_dim, heads = shape->heads, kv_heads = shape->kv_heads;
+#pragma omp parallel for num_threads(shape->threads) if (shape->threads > 1 && tokens >= WORTH_SHARING)
+    for (int64_t t = 0; t < tokens; t++) {
+        real *head = qkv + t * (heads + 2 * kv_heads) * width;
+        for (int h = 0; h < heads + kv_heads; h++, head += width)
+            norm(head, h < heads ? query_weight : key_weight, head, width, eps);
+    }
+}
+
+INLINE float sigmoid(float x) {
+    float e = exp_negative(x < 0 ? x : -x);
+    return (x < 0 ? e : 1.0f) / (1.0f + e);
 }
 
 /* out = silu(gate) * up, gate and up side by side. [tokens][2 * width] -> [tokens][width] */
@@ -86,9 +113,20 @@ void swiglu(const real *gate_up, real *out, int64_t tokens, int64_t width, int32
     for (int64_t t = 0; t < tokens; t++) {
         const real *gate = gate_up + 2 * t * width, *up = gate + width;
         for (int64_t i = 0; i < width; i++) {
-            float g = get(gate[i]), e = exp_negative(g < 0 ? g : -g);
-            float sigmoid = (g < 0 ? e : 1.0f) / (1.0f + e);
-            out[t * width + i] = put(get(put(g * sigmoid)) * get(up[i]));
+            float g = get(gate[i]);
+            out[t * width + i] = put(get(put(g * sigmoid(g))) * get(up[i]));
+        }
+    }
+}
+
+/* As swiglu, with the gate's gelu by tanh: (1 + tanh z) / 2 = sigmoid(2 z), 2 sqrt(2 / pi) = 1.59577. */
+void geglu(const real *gate_up, real *out, int64_t tokens, int64_t width, int32_t threads) {
+#pragma omp parallel for num_threads(threads) if (threads > 1 && tokens >= WORTH_SHARING)
+    for (int64_t t = 0; t < tokens; t++) {
+        const real *gate = gate_up + 2 * t * width, *up = gate + width;
+        for (int64_t i = 0; i < width; i++) {
+            float g = get(gate[i]), z = 1.5957691216f * (g + 0.044715f * g * g * g);
+            out[t * width + i] = put(get(put(g * sigmoid(z))) * get(up[i]));
         }
     }
 }
@@ -170,10 +208,18 @@ static void mix_page(int rows, const float *weights, const float *decay, const r
         BY_SHAPE(page_mix, rows - r, width, weights + r * size, decay + r, values, out + r * width, width, size, count)
 }
 
-/* One row's running softmax: scores become weights; returns how much what was summed before shrinks. */
-INLINE float soften(float *scores, int size, int visible, float *maximum, float *total) {
+static void cap_scores(float *scores, int count, float softcap) {
+    for (int i = 0; i < count; i++) scores[i] = softcap * tanhf(scores[i] / softcap);
+}
+
+INLINE int clamp(int x, int size) { return x < 0 ? 0 : x < size ? x : size; }
+
+/* One row's running softmax over positions [from, to) of a page: scores become weights; returns how much what was
+ * summed before shrinks. A row that has seen nothing yet sums masked positions; its first true score undoes them. */
+INLINE float soften(float *scores, int size, int from, int to, float *maximum, float *total) {
     float best = *maximum, sum = 0;
-    for (int j = visible < 0 ? 0 : visible; j < size; j++) scores[j] = MASKED;
+    for (int j = 0; j < from; j++) scores[j] = MASKED;
+    for (int j = to; j < size; j++) scores[j] = MASKED;
     for (int j = 0; j < size; j++) best = scores[j] > best ? scores[j] : best;
     for (int j = 0; j < size; j++) {
         scores[j] = exp_negative(scores[j] - best); /* masked: 1e-38, which vanishes */
@@ -186,26 +232,28 @@ INLINE float soften(float *scores, int size, int visible, float *maximum, float 
 }
 
 /* The queries of up to MAX_TILE_ROWS (token, head) pairs that share a KV head, against all pages that they see. */
-static void attend_tile(const Shape *shape, const real *qkv, const real *keys, const real *values, real *out,
+static void attend_tile(const Shape *shape, const Rule *rule, const real *qkv, const real *keys, const real *values, real *out,
                         const int32_t *table, int kv_head, int64_t first_token, int tokens, int first_position) {
     const int width = shape->head_dim, size = shape->block_size, group = shape->heads / shape->kv_heads;
+    const int window = rule->window ? rule->window : INT32_MAX; /* positions stay far below */
     const int rows = tokens * group;
     const int64_t stride = (int64_t)(shape->heads + 2 * shape->kv_heads) * width;
     float query[MAX_TILE_ROWS * MAX_WIDTH], mixed[MAX_TILE_ROWS * MAX_WIDTH] = {0};
     float scores[MAX_TILE_ROWS * MAX_WIDTH], decay[MAX_TILE_ROWS], maximum[MAX_TILE_ROWS], total[MAX_TILE_ROWS];
     for (int r = 0; r < rows; r++) {
         const real *from = qkv + (first_token + r / group) * stride + (kv_head * group + r % group) * width;
-        for (int i = 0; i < width; i++) query[r * width + i] = get(from[i]) * shape->scale;
+        for (int i = 0; i < width; i++) query[r * width + i] = get(from[i]) * rule->scale;
         maximum[r] = MASKED;
         total[r] = 0;
     }
-    const int end = first_position + tokens;
-    for (int base = 0; base < end; base += size) {
+    const int end = first_position + tokens, begin = first_position < window ? 0 : first_position - window + 1;
+    for (int base = begin / size * size; base < end; base += size) {
         int64_t page = ((int64_t)table[base / size] * shape->kv_heads + kv_head) * width * size;
         score_page(rows, query, keys + page, scores, width, size);
+        if (rule->softcap > 0) cap_scores(scores, rows * size, rule->softcap);
         for (int r = 0; r < rows; r++) {
-            int visible = first_position + r / group + 1 - base;
-            decay[r] = soften(scores + r * size, size, visible < size ? visible : size, maximum + r, total + r);
+            int to = first_position + r / group + 1 - base;
+            decay[r] = soften(scores + r * size, size, clamp(to - window, size), clamp(to, size), maximum + r, total + r);
         }
         mix_page(rows, scores, decay, values + page, mixed, width, size, end - base < size ? end - base : size);
     }
@@ -235,8 +283,8 @@ static void store_row(const Shape *shape, const Batch *batch, int row, real *qkv
 
 /* Stores the keys and values of every token, then attends.
  * qkv [tokens][heads + 2 kv_heads][head_dim], out [tokens][heads][head_dim]. */
-void attend(const Shape *shape, const Batch *batch, real *qkv, const real *cosines, const real *sines, real *keys,
-            real *values, real *out) {
+void attend(const Shape *shape, const Rule *rule, const Batch *batch, real *qkv, const real *cosines, const real *sines,
+            real *keys, real *values, real *out) {
     const int tile_tokens = MAX_TILE_ROWS / (shape->heads / shape->kv_heads);
     int tiles = 0;
     for (int row = 0; row < batch->rows; row++) {
@@ -249,7 +297,7 @@ void attend(const Shape *shape, const Batch *batch, real *qkv, const real *cosin
         while (tile >= tiles_of(batch, row, tile_tokens)) tile -= tiles_of(batch, row++, tile_tokens);
         int64_t first = batch->query_starts[row] + (int64_t)tile * tile_tokens;
         int left = (int)(batch->query_starts[row + 1] - first);
-        attend_tile(shape, qkv, keys, values, out, batch->block_tables + (int64_t)row * batch->table_stride, kv_head,
+        attend_tile(shape, rule, qkv, keys, values, out, batch->block_tables + (int64_t)row * batch->table_stride, kv_head,
                     first, left < tile_tokens ? left : tile_tokens,
                     batch->context_lengths[row] - left);
     }

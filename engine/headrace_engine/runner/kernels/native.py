@@ -9,8 +9,10 @@ import torch
 from torch import Tensor
 
 from headrace_engine.runner.batch import Batch
+from headrace_engine.runner.kernels import Activation, AttentionRule
 from headrace_engine.runner.kernels.compile import shared_library
 from headrace_engine.runner.kv_cache import KVCache
+from headrace_engine.runner.rope import Rotation
 
 _SOURCE = Path(__file__).with_name("native.c")
 _LANES = 16
@@ -22,8 +24,11 @@ _DEFINES: dict[torch.dtype, tuple[str, ...]] = {torch.float32: (), torch.bfloat1
 class _Shape(ctypes.Structure):
     _fields_ = (
         *((name, ctypes.c_int32) for name in ("heads", "kv_heads", "head_dim", "block_size", "threads")),
-        ("scale", ctypes.c_float),
     )
+
+
+class _Rule(ctypes.Structure):
+    _fields_ = (("scale", ctypes.c_float), ("softcap", ctypes.c_float), ("window", ctypes.c_int32))
 
 
 class _Batch(ctypes.Structure):
@@ -53,9 +58,7 @@ class NativeKernels:
             raise ValueError(reason)
         self._cache = cache
         self._library = _load(shape.dtype)
-        self._shape = _Shape(
-            num_heads, shape.num_kv_heads, shape.head_dim, shape.block_size, threads, shape.head_dim**-0.5
-        )
+        self._shape = _Shape(num_heads, shape.num_kv_heads, shape.head_dim, shape.block_size, threads)
         self._width = num_heads * shape.head_dim
 
     def add_rms_norm(self, x: Tensor, delta: Tensor | None, weight: Tensor, eps: float) -> Tensor:
@@ -72,13 +75,31 @@ class NativeKernels:
         )
         return out
 
-    def swiglu(self, gate_up: Tensor) -> Tensor:
+    def norm_heads(self, qkv: Tensor, query_weight: Tensor, key_weight: Tensor, eps: float) -> None:
+        self._library.norm_heads(
+            ctypes.byref(self._shape),
+            qkv.data_ptr(),
+            query_weight.data_ptr(),
+            key_weight.data_ptr(),
+            len(qkv),
+            eps,
+        )
+
+    def gate(self, gate_up: Tensor, activation: Activation) -> Tensor:
         tokens, width = len(gate_up), gate_up.shape[1] // 2
         out = gate_up.new_empty(tokens, width)
-        self._library.swiglu(gate_up.data_ptr(), out.data_ptr(), tokens, width, self._shape.threads)
+        function = self._library.swiglu if activation == "silu" else self._library.geglu
+        function(gate_up.data_ptr(), out.data_ptr(), tokens, width, self._shape.threads)
         return out
 
-    def attend(self, layer: int, qkv: Tensor, cosines: Tensor, sines: Tensor, batch: Batch) -> Tensor:
+    def attend(
+        self,
+        layer: int,
+        qkv: Tensor,
+        rotation: Rotation,
+        batch: Batch,
+        rule: AttentionRule,
+    ) -> Tensor:
         out = qkv.new_empty(len(qkv), self._width)
         rows = _Batch(
             batch.num_rows,
@@ -89,10 +110,11 @@ class NativeKernels:
         )
         self._library.attend(
             ctypes.byref(self._shape),
+            ctypes.byref(_Rule(rule.scale, rule.softcap or 0.0, rule.window or 0)),
             ctypes.byref(rows),
             qkv.data_ptr(),
-            cosines.data_ptr(),
-            sines.data_ptr(),
+            rotation.cosines.data_ptr(),
+            rotation.sines.data_ptr(),
             self._cache.keys[layer].data_ptr(),
             self._cache.values[layer].data_ptr(),
             out.data_ptr(),
@@ -120,8 +142,11 @@ def _load(dtype: torch.dtype) -> ctypes.CDLL:
     library = ctypes.CDLL(str(shared_library(_SOURCE, _DEFINES[dtype])))
     pointer, size = ctypes.c_void_p, ctypes.c_int64
     library.add_rms_norm.argtypes = [*[pointer] * 4, size, size, ctypes.c_float, ctypes.c_int32]
-    library.swiglu.argtypes = [pointer, pointer, size, size, ctypes.c_int32]
-    library.attend.argtypes = [pointer] * 8
-    for function in (library.add_rms_norm, library.swiglu, library.attend):
+    library.norm_heads.argtypes = [*[pointer] * 4, size, ctypes.c_float]
+    for gate in (library.swiglu, library.geglu):
+        gate.argtypes = [pointer, pointer, size, size, ctypes.c_int32]
+        gate.restype = None
+    library.attend.argtypes = [pointer] * 9
+    for function in (library.add_rms_norm, library.norm_heads, library.attend):
         function.restype = None
     return library

@@ -7,8 +7,9 @@ from torch import Tensor
 from torch.nn import functional
 
 from headrace_engine.runner.batch import Batch
+from headrace_engine.runner.kernels import Activation, AttentionRule
 from headrace_engine.runner.kv_cache import KVCache
-from headrace_engine.runner.rope import rotate
+from headrace_engine.runner.rope import Rotation, rotate
 
 
 class ReferenceKernels:
@@ -25,14 +26,27 @@ class ReferenceKernels:
             x += delta
         return functional.rms_norm(x, (x.shape[-1],), weight, eps)
 
-    def swiglu(self, gate_up: Tensor) -> Tensor:
-        gate, up = gate_up.chunk(2, dim=-1)
-        return functional.silu(gate) * up
-
-    def attend(self, layer: int, qkv: Tensor, cosines: Tensor, sines: Tensor, batch: Batch) -> Tensor:
+    def norm_heads(self, qkv: Tensor, query_weight: Tensor, key_weight: Tensor, eps: float) -> None:
         heads, kv_heads, width = self._num_heads, self._cache.shape.num_kv_heads, self._cache.shape.head_dim
         split = qkv.view(-1, heads + 2 * kv_heads, width)
-        rotated = rotate(split[:, : heads + kv_heads], cosines[:, None], sines[:, None])
+        for part, weight in (
+            (split[:, :heads], query_weight),
+            (split[:, heads : heads + kv_heads], key_weight),
+        ):
+            part.copy_(functional.rms_norm(part, (width,), weight, eps))
+
+    def gate(self, gate_up: Tensor, activation: Activation) -> Tensor:
+        gate, up = gate_up.chunk(2, dim=-1)
+        return (
+            functional.silu(gate) if activation == "silu" else functional.gelu(gate, approximate="tanh")
+        ) * up
+
+    def attend(
+        self, layer: int, qkv: Tensor, rotation: Rotation, batch: Batch, rule: AttentionRule
+    ) -> Tensor:
+        heads, kv_heads, width = self._num_heads, self._cache.shape.num_kv_heads, self._cache.shape.head_dim
+        split = qkv.view(-1, heads + 2 * kv_heads, width)
+        rotated = rotate(split[:, : heads + kv_heads], rotation.cosines[:, None], rotation.sines[:, None])
         query, key, value = rotated[:, :heads], rotated[:, heads:], split[:, heads + kv_heads :]
         keys, values = self._cache.keys[layer], self._cache.values[layer]
         out = torch.empty_like(query)
@@ -46,6 +60,7 @@ class ReferenceKernels:
                 query[tokens],
                 keys[used].permute(1, 0, 3, 2).flatten(1, 2)[:, :context],
                 values[used].transpose(0, 1).flatten(1, 2)[:, :context],
+                rule,
             )
         return out.flatten(1)
 
@@ -57,7 +72,7 @@ class ReferenceKernels:
         self._cache.values[layer][block, :, offset] = value
 
 
-def _attend_row(query: Tensor, keys: Tensor, values: Tensor) -> Tensor:
+def _attend_row(query: Tensor, keys: Tensor, values: Tensor, rule: AttentionRule) -> Tensor:
     """`query` [new, heads, width] against `keys` and `values` [kv_heads, context, width].
 
     The query heads that share a KV head become query rows: no key is repeated.
@@ -66,8 +81,23 @@ def _attend_row(query: Tensor, keys: Tensor, values: Tensor) -> Tensor:
     kv_heads, context, _ = keys.shape
     group = heads // kv_heads
     rows = query.reshape(new, kv_heads, group, width).permute(1, 2, 0, 3).flatten(1, 2)
-    mask = None
-    if new > 1:
-        mask = torch.ones(new, context, dtype=torch.bool).tril(context - new).repeat(group, 1)
-    out = functional.scaled_dot_product_attention(rows[None], keys[None], values[None], attn_mask=mask)
+    seen = _seen(new, context, rule.window)
+    mask = None if seen is None else seen.repeat(group, 1)
+    if rule.softcap is None:
+        out = functional.scaled_dot_product_attention(
+            rows[None], keys[None], values[None], attn_mask=mask, scale=rule.scale
+        )
+    else:
+        scores = rule.softcap * torch.tanh((rows @ keys.mT).float() * rule.scale / rule.softcap)
+        if mask is not None:
+            scores = scores.masked_fill(~mask, float("-inf"))
+        out = scores.softmax(-1).to(values.dtype) @ values
     return out.view(kv_heads, group, new, width).permute(2, 0, 1, 3).reshape(new, heads, width)
+
+
+def _seen(new: int, context: int, window: int | None) -> Tensor | None:
+    """Which positions each of the last `new` tokens sees, [new, context]; None where each sees all."""
+    if new == 1 and (window is None or window >= context):
+        return None
+    seen = torch.ones(new, context, dtype=torch.bool).tril(context - new)
+    return seen if window is None else seen.triu(context - new - window + 1)
