@@ -12,10 +12,10 @@ from headrace_local.story.stage import POLL_INTERVAL_S, Stage
 from headrace_local.story.timeline import Timeline
 from headrace_local.story.traffic import Crowd
 
-GROUP = 12
+GROUP = 4
 MOST_USERS = 96
-JOIN_INTERVAL_S = 7.0
-PATIENCE_S = 16.0
+JOIN_INTERVAL_S = 2.5
+PATIENCE_S = 15.0
 """How long the users stay as many after the first change, before more come to force the next."""
 LENGTHS = Lengths(input_tokens=48, output_tokens=40, spread_ratio=0.5)
 TIMEOUT_S = 180.0
@@ -37,7 +37,7 @@ class Burst:
 
 def burst(stage: Stage, base_url: str, before: ServiceView) -> Burst:
     """Loads the service until a limit has moved and two replicas serve, and a little longer."""
-    stage.narrator.chapter(f"A burst: {GROUP} users more every few seconds, until the operator has to act")
+    stage.narrator.chapter("A burst: more and more users, each asking again, until the operator has to act")
     crowd = Crowd(base_url, LENGTHS)
     try:
         timeline = Timeline(stage, crowd, before)
@@ -73,7 +73,6 @@ def _until_relieved(stage: Stage, timeline: Timeline, crowd: Crowd) -> float:
             return crowd.now_s
         if stage.clock() >= next_join_s and not (moved and grown) and crowd.users < MOST_USERS:
             crowd.join(GROUP)
-            stage.narrator.tell(f"{crowd.users} users ask now")
             next_join_s = stage.clock() + JOIN_INTERVAL_S
         return None
 

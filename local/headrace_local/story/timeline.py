@@ -10,7 +10,7 @@ from headrace_local.story.traffic import Crowd
 ROW_INTERVAL_S = 2.0
 RECENT_S = 6.0
 HEADINGS = (
-    "in flight",
+    "users",
     "waiting",
     "answered",
     "broken",
@@ -20,7 +20,7 @@ HEADINGS = (
     "ready",
     "decision",
 )
-WIDTHS = (9, 7, 8, 6, 9, 9, 11, 5)
+WIDTHS = (5, 7, 8, 6, 9, 9, 11, 5)
 
 
 class Timeline:
@@ -62,7 +62,7 @@ class Timeline:
         ttft = distribution([record.ttft_s for record in records if record.ended_s >= since_s])
         decision = self.view.decision
         return (
-            str(self._crowd.in_flight),
+            str(self._crowd.users),
             self._waiting(),
             str(sum(record.outcome is Outcome.OK for record in records)),
             str(sum(record.outcome is Outcome.BROKEN for record in records)),

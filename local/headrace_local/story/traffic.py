@@ -43,11 +43,6 @@ class Crowd:
         return time.perf_counter()
 
     @property
-    def in_flight(self) -> int:
-        """The requests under way."""
-        return sum(load.in_flight for load in self._loads)
-
-    @property
     def records(self) -> Sequence[Record]:
         """The requests that have ended."""
         return [record for load in self._loads for record in list(load.records)]
@@ -58,6 +53,7 @@ class Crowd:
         try:
             for ended in self._ended:
                 ended.result()
+            asyncio.run_coroutine_threadsafe(self._loop.shutdown_asyncgens(), self._loop).result()
         finally:
             self._loop.call_soon_threadsafe(self._loop.stop)
             self._thread.join()
