@@ -19,6 +19,7 @@ from headrace_engine.server.health_routes import health_routes
 from headrace_engine.server.openai_routes import openai_routes
 from headrace_engine.server.responses import error_response
 from headrace_engine.server.service import Service
+from headrace_engine.server.telemetry_routes import telemetry_routes
 
 QUIET_PATHS = frozenset({"/livez", "/readyz", "/health", "/metrics"})
 
@@ -32,7 +33,7 @@ def admin_app(service: Service, auth: AdminAuth, drain: Drain, default_drain_s: 
     """What the operator reaches, on a port of its own."""
     calls = AdminCalls(auth, service.http_limits.body_timeout_s)
     drains = drain_routes(service, calls, drain, default_drain_s)
-    return _guarded(service, limit_routes(service, calls), drains)
+    return _guarded(service, limit_routes(service, calls), drains, telemetry_routes(service, calls))
 
 
 def _guarded(service: Service, *routers: APIRouter) -> ASGIApp:

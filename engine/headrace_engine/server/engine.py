@@ -16,8 +16,10 @@ from headrace_engine.core.scheduler import Scheduler
 from headrace_engine.server.loop import Runner, StepLoop
 from headrace_engine.server.mailbox import Mailbox, Refused
 from headrace_engine.server.prompts import Tokenizer
-from headrace_engine.telemetry.recorder import Recorder
 from headrace_engine.telemetry.report import StepReport
+
+Observer = Callable[[StepReport], None]
+"""Told of every report, on the event loop, before any stream is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +41,7 @@ class Engine:
         self,
         model: LoadedModel,
         scheduler: Scheduler,
-        recorder: Recorder,
+        observers: Sequence[Observer],
         *,
         on_failure: Callable[[], None],
         clock: Callable[[], float] = time.monotonic,
@@ -48,7 +50,7 @@ class Engine:
         self.clock = clock
         self.in_flight = 0
         self.num_running = 0
-        self._recorder = recorder
+        self._observers = tuple(observers)
         self._mailboxes: dict[str, Mailbox] = {}
         self._idle = asyncio.Event()
         self._idle.set()
@@ -104,7 +106,8 @@ class Engine:
         await asyncio.wrap_future(self._loop.call(lambda scheduler: scheduler.close()))
 
     def _receive(self, report: StepReport) -> None:
-        self._recorder.record(report)
+        for observe in self._observers:
+            observe(report)
         self.in_flight = report.snapshot.in_flight
         self.num_running = report.snapshot.num_running
         for request, rejection in report.rejected:

@@ -129,7 +129,7 @@ class StepLoop:
         now_s = self._clock()
         turn.events += self._scheduler.commit(plan, outcome, now_s)
         if plan.rows:
-            turn.step = Step(plan.num_prefill_tokens, plan.num_decode_tokens, now_s - turn.now_s)
+            turn.step = Step.of(plan, now_s - turn.now_s)
             turn.now_s = now_s
             self.heartbeat.stepped(turn.step.duration_s)
 

@@ -33,6 +33,7 @@ from headrace_engine.server.service import Phase, Service, Serving
 from headrace_engine.server.wire import now_unix_s
 from headrace_engine.telemetry.metrics import Metrics
 from headrace_engine.telemetry.recorder import Recorder
+from headrace_engine.telemetry.records import Records
 
 log = logging.getLogger(__name__)
 
@@ -117,11 +118,13 @@ class EngineProcess:
         limits = starting_limits(self._config, model.capacity)
         config, names = self._config, self._config.names
         metrics = Metrics(model_name=names[0], max_model_len=model.capacity.max_model_len, slo=config.slo)
-        recorder = Recorder(metrics, config.slo)
+        records = Records()
+        recorder = Recorder(metrics, config.slo, on_end=(records.ended,))
         scheduler = Scheduler(
             capacity=model.capacity, limits=limits, enable_prefix_caching=config.enable_prefix_caching
         )
-        engine = Engine(model, scheduler, recorder, on_failure=self._engine_failed)
+        observers = (recorder.record, records.record)
+        engine = Engine(model, scheduler, observers, on_failure=self._engine_failed)
         recorder.record_start(model.capacity, _cache_facts(model, config))
         capacity = model.capacity
         self._serving = Serving(
@@ -130,6 +133,7 @@ class EngineProcess:
                 model.tokenizer, max_model_len=capacity.max_model_len, vocab_size=model.vocab_size
             ),
             metrics=metrics,
+            records=records,
             limits=ActiveLimits(engine, limits, recorder, lambda: datetime.now(UTC)),
             body_bounds=BodyBounds.of(capacity.max_model_len),
             fingerprint=_fingerprint(config, model),

@@ -10,6 +10,7 @@ from headrace_engine.server.http_limits import HttpLimits
 from headrace_engine.server.json_body import BodyBounds
 from headrace_engine.server.prompts import Prompts
 from headrace_engine.telemetry.metrics import Metrics
+from headrace_engine.telemetry.records import Records
 
 LOADING_RETRY_S = 5.0
 
@@ -28,6 +29,7 @@ class Serving:
     engine: Engine
     prompts: Prompts
     metrics: Metrics
+    records: Records
     limits: ActiveLimits
     body_bounds: BodyBounds
     fingerprint: str

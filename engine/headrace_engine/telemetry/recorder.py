@@ -5,49 +5,42 @@ received = finished + rejected + aborted + in flight. Times come from the loop's
 """
 
 import time
-from collections.abc import Callable
-from dataclasses import dataclass, fields
+from collections.abc import Callable, Sequence
+from dataclasses import fields
 
 from headrace_engine.core.limits import Capacity, Limits
-from headrace_engine.core.plan import Finished, Preempted, Scheduled, Tokens
-from headrace_engine.core.request import FinishReason
+from headrace_engine.core.plan import Finished, Preempted, Rejection, Scheduled, Tokens
+from headrace_engine.core.request import FinishReason, Request
 from headrace_engine.telemetry.metrics import QUEUE_DEADLINE, SLO, Metrics
 from headrace_engine.telemetry.report import Step, StepReport
-
-
-@dataclass(slots=True)
-class _Timeline:
-    """When a request's tokens came."""
-
-    arrival_s: float
-    num_prompt_tokens: int
-    first_token_s: float | None = None
-    last_token_s: float = 0.0
-    num_tokens: int = 0
-
-    def mean_itl_s(self) -> float:
-        if self.first_token_s is None or self.num_tokens < 2:
-            return 0.0
-        return (self.last_token_s - self.first_token_s) / (self.num_tokens - 1)
+from headrace_engine.telemetry.timeline import Timeline, TimelineEnded
 
 
 class Recorder:
-    """Keeps a timeline for each request in flight; a finished one leaves nothing but its observations."""
+    """Keeps a timeline for each request in flight, and hands it to each of `on_end` when it is over."""
 
-    def __init__(self, metrics: Metrics, slo: SLO, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self,
+        metrics: Metrics,
+        slo: SLO,
+        clock: Callable[[], float] = time.monotonic,
+        *,
+        on_end: Sequence[TimelineEnded] = (),
+    ) -> None:
         self._metrics = metrics
         self._slo = slo
         self._clock = clock
-        self._timelines: dict[str, _Timeline] = {}
+        self._on_end = tuple(on_end)
+        self._timelines: dict[str, Timeline] = {}
         self._oldest_arrival_s: float | None = None
         metrics.oldest_waiting_age.set_function(self._oldest_waiting_age_s)
 
     def record(self, report: StepReport) -> None:
         self._metrics.received.inc(len(report.accepted) + len(report.rejected))
         for request in report.accepted:
-            self._timelines[request.request_id] = _Timeline(request.arrival_s, len(request.prompt_token_ids))
-        for _, rejection in report.rejected:
-            self._rejected(rejection.reason)
+            self._timelines[request.request_id] = Timeline(request)
+        for request, rejection in report.rejected:
+            self._refused(request, rejection, report.now_s)
         for event in report.events:
             timeline = self._timelines[event.request_id]
             match event:
@@ -57,6 +50,7 @@ class Recorder:
                     self._tokens(timeline, len(event.token_ids), report.now_s)
                 case Preempted():
                     self._metrics.preemptions.inc()
+                    timeline.preempted_s.append(report.now_s)
                 case Finished():
                     self._finished(event, timeline, report.now_s)
         if report.step is not None:
@@ -77,15 +71,17 @@ class Recorder:
             self._metrics.limit.labels(self._metrics.model_name, entry.name).set(getattr(limits, entry.name))
         self._metrics.limits_revision.set(revision)
 
-    def _scheduled(self, event: Scheduled, timeline: _Timeline) -> None:
+    def _scheduled(self, event: Scheduled, timeline: Timeline) -> None:
         metrics = self._metrics
+        timeline.first_scheduled_s = timeline.arrival_s + event.queue_time_s
+        timeline.cached_tokens = event.cached_tokens
         metrics.queue_time.observe(event.queue_time_s)
         metrics.fine_queue_time.observe(event.queue_time_s)
         metrics.prompt_tokens.inc(timeline.num_prompt_tokens)
         metrics.prefix_queries.inc(timeline.num_prompt_tokens)
         metrics.prefix_hits.inc(event.cached_tokens)
 
-    def _tokens(self, timeline: _Timeline, count: int, now_s: float) -> None:
+    def _tokens(self, timeline: Timeline, count: int, now_s: float) -> None:
         metrics = self._metrics
         if timeline.first_token_s is None:
             timeline.first_token_s = now_s
@@ -98,10 +94,11 @@ class Recorder:
         timeline.num_tokens += count
         metrics.generation_tokens.inc(count)
 
-    def _finished(self, event: Finished, timeline: _Timeline, now_s: float) -> None:
+    def _finished(self, event: Finished, timeline: Timeline, now_s: float) -> None:
         if event.stop_token_id is not None:
             self._tokens(timeline, 1, now_s)
         del self._timelines[event.request_id]
+        self._end(timeline, event.reason.value, now_s)
         match event.reason:
             case FinishReason.EXPIRED:
                 self._rejected(QUEUE_DEADLINE)
@@ -114,7 +111,7 @@ class Recorder:
                 self._answered(timeline, now_s)
         self._metrics.request_success.labels(self._metrics.model_name, "0", event.reason.value).inc()
 
-    def _answered(self, timeline: _Timeline, now_s: float) -> None:
+    def _answered(self, timeline: Timeline, now_s: float) -> None:
         metrics = self._metrics
         metrics.e2e.observe(now_s - timeline.arrival_s)
         metrics.request_prompt_tokens.observe(timeline.num_prompt_tokens)
@@ -124,7 +121,7 @@ class Recorder:
         if good:
             metrics.good.inc()
 
-    def _met_slo(self, timeline: _Timeline) -> bool:
+    def _met_slo(self, timeline: Timeline) -> bool:
         slo, first_token_s = self._slo, timeline.first_token_s
         if slo.ttft_s is not None and (
             first_token_s is None or first_token_s - timeline.arrival_s > slo.ttft_s
@@ -150,6 +147,15 @@ class Recorder:
     def _oldest_waiting_age_s(self) -> float:
         """Grows between reports: a loop that hangs in a step shows an age that does too."""
         return 0.0 if self._oldest_arrival_s is None else max(0.0, self._clock() - self._oldest_arrival_s)
+
+    def _refused(self, request: Request, rejection: Rejection, now_s: float) -> None:
+        self._rejected(rejection.reason)
+        self._end(Timeline(request), rejection.reason, now_s)
+
+    def _end(self, timeline: Timeline, outcome: str, now_s: float) -> None:
+        timeline.ended_s, timeline.outcome = now_s, outcome
+        for told in self._on_end:
+            told(timeline)
 
     def _rejected(self, reason: str) -> None:
         self._metrics.rejections.labels(self._metrics.model_name, reason).inc()

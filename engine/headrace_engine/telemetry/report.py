@@ -8,9 +8,10 @@ flight, always.
 from dataclasses import dataclass
 
 from headrace_engine.core.limits import Limits
-from headrace_engine.core.plan import Event, Rejection
+from headrace_engine.core.plan import Event, Plan, Rejection
 from headrace_engine.core.request import Request
 from headrace_engine.core.snapshot import Snapshot
+from headrace_engine.core.step_model import NO_WORK, StepWork
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,6 +22,22 @@ class Step:
     num_decode_tokens: int
     duration_s: float
     """From the plan to its commit, on the loop's clock."""
+    num_seqs: int = 0
+    context_tokens: int = 0
+    """Tokens whose KV the step's attention read."""
+    work: StepWork = NO_WORK
+
+    @classmethod
+    def of(cls, plan: Plan, duration_s: float) -> "Step":
+        """A plan that was computed."""
+        return cls(
+            plan.num_prefill_tokens,
+            plan.num_decode_tokens,
+            duration_s,
+            num_seqs=len(plan.rows),
+            context_tokens=plan.context_tokens,
+            work=plan.work,
+        )
 
     @property
     def num_tokens(self) -> int:
