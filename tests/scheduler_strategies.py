@@ -33,6 +33,19 @@ LIMITS: Choices = {
     "max_num_queued_reqs": (12, 4, 0),
     "max_num_queued_tokens": (200, 60, 0),
 }
+TERMS: Choices = {
+    "weight": (1.0, 3.0),
+    "max_num_seqs": (None, 1, 2),
+    "max_num_queued_reqs": (None, 4, 0),
+    "max_num_queued_tokens": (None, 60),
+}
+CAPACITIES: Choices = {
+    "num_blocks": (*range(2, 17), 24, 32, 48, 64),
+    "block_size": (2, 1, 4, 8),
+    "max_num_seqs": tuple(range(1, 9)),
+    "max_num_batched_tokens": (48, 1, 2, 3, 7, 16, 24),
+    "max_model_len": (64, 2, 3, 17, 40, 96),
+}
 
 
 def one_of_each(choices: Choices) -> st.SearchStrategy[dict[str, Any]]:

@@ -6,6 +6,7 @@ another reads, and whether a request was given blocks with another context.
 """
 
 from collections.abc import Sequence
+from functools import cache
 from hashlib import blake2b
 
 from headrace_engine.core.plan import Load, Outcome, Plan, Row
@@ -15,6 +16,7 @@ VOCABULARY = 5
 STOP_ID = 0
 
 
+@cache
 def kv_value(before: int, token_id: int) -> int:
     """What a slot holds after `token_id` was computed in the context that `before` stands for."""
     return int.from_bytes(blake2b(f"{before},{token_id}".encode(), digest_size=8).digest())

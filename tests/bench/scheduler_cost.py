@@ -13,6 +13,7 @@ import time
 from headrace_engine.core.limits import Capacity, Limits
 from headrace_engine.core.plan import Outcome
 from headrace_engine.core.policies import PolicyName, policy_of
+from headrace_engine.core.prefill_rate import PrefillRate
 from headrace_engine.core.request import Request
 from headrace_engine.core.scheduler import Scheduler
 from headrace_engine.core.tenants import Tenants
@@ -28,12 +29,13 @@ class Load:
     """A scheduler with full slots and a queue of requests of 50 tenants and 3 classes behind them."""
 
     def __init__(self, policy: PolicyName, num_waiting: int, num_running: int = NUM_RUNNING) -> None:
-        tenants = Tenants()
+        tenants, rate = Tenants(), PrefillRate()
         self.scheduler = Scheduler(
             capacity=Capacity(num_running, 8192, 4096, num_running * 300, BLOCK_SIZE),
             limits=Limits(num_running, 8192, max_num_queued_reqs=10**6, max_num_queued_tokens=10**9),
-            policy=policy_of(policy, tenants, age_s=1e6),
+            policy=policy_of(policy, tenants, rate, age_s=1e6),
             tenants=tenants,
+            prefill_rate=rate,
         )
         self.num_requests = 0
         for _ in range(num_running + num_waiting):

@@ -7,12 +7,13 @@ step loop's thread owns them.
 """
 
 import math
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 
 from headrace_engine.core.drain_rate import DrainRate
 from headrace_engine.core.limits import Capacity, Limits
 from headrace_engine.core.plan import Rejection
 from headrace_engine.core.request import Request
+from headrace_engine.core.tenants import Terms
 
 
 def most_total_tokens(capacity: Capacity) -> int:
@@ -50,6 +51,9 @@ class Admission:
         self._backlogged = False
         self._left_requests = 0
         self._left_tokens = 0
+        self._requests_of: Counter[str] = Counter()
+        self._tokens_of: Counter[str] = Counter()
+        """By tenant."""
         self.waiting_tokens = 0
         """Prompt tokens of all newcomers."""
 
@@ -57,28 +61,39 @@ class Admission:
     def num_newcomers(self) -> int:
         return len(self._newcomers)
 
-    def refuse(self, request: Request, limits: Limits, free_slots: int) -> Rejection | None:
-        """Why the queue does not take a request; None if it does."""
+    def refuse(self, request: Request, limits: Limits, terms: Terms, free_slots: int) -> Rejection | None:
+        """Why the queue does not take a request; None if it does.
+
+        Its tenant's own bounds come first: a tenant that fills them leaves the queue to the others.
+        `free_slots` are those that both the engine and the tenant have left.
+        """
         served_at_once = 0 if self._backlogged else max(0, free_slots)
         queued = len(self._newcomers) - served_at_once
         if queued < 0 and not self._newcomers:
             return None
-        if queued >= limits.max_num_queued_reqs:
-            return self._full("queue_full_requests", f"max_num_queued_reqs is {limits.max_num_queued_reqs}")
-        if self.waiting_tokens + len(request.prompt_token_ids) > limits.max_num_queued_tokens:
-            return self._full("queue_full_tokens", f"max_num_queued_tokens is {limits.max_num_queued_tokens}")
+        tenant, tokens = request.tenant, len(request.prompt_token_ids)
+        queued_of_tenant = self._requests_of[tenant] - served_at_once
+        bounds = (
+            ("tenant_queue_full_requests", queued_of_tenant + 1, terms.max_num_queued_reqs),
+            ("tenant_queue_full_tokens", self._tokens_of[tenant] + tokens, terms.max_num_queued_tokens),
+            ("queue_full_requests", queued + 1, limits.max_num_queued_reqs),
+            ("queue_full_tokens", self.waiting_tokens + tokens, limits.max_num_queued_tokens),
+        )
+        for reason, wanted, most in bounds:
+            if most is not None and wanted > most:
+                return self._full(reason, most)
         return None
 
     def enter(self, request: Request) -> None:
         """Count a newcomer that was accepted."""
         self._newcomers[request.request_id] = request
-        self.waiting_tokens += len(request.prompt_token_ids)
+        self._count(request, 1)
 
     def leave(self, request: Request, *, scheduled: bool) -> None:
         """Stop counting a newcomer: it was scheduled, or it ended first. Others are ignored."""
         if self._newcomers.pop(request.request_id, None) is None:
             return
-        self.waiting_tokens -= len(request.prompt_token_ids)
+        self._count(request, -1)
         if scheduled:
             self._left_requests += 1
             self._left_tokens += len(request.prompt_token_ids)
@@ -95,11 +110,18 @@ class Admission:
         oldest = next(iter(self._newcomers.values()), None)
         return None if oldest is None else now_s - oldest.arrival_s
 
-    def _full(self, reason: str, bound: str) -> Rejection:
+    def _count(self, request: Request, change: int) -> None:
+        tokens = change * len(request.prompt_token_ids)
+        self.waiting_tokens += tokens
+        self._requests_of[request.tenant] += change
+        self._tokens_of[request.tenant] += tokens
+        if not self._requests_of[request.tenant]:
+            del self._requests_of[request.tenant], self._tokens_of[request.tenant]
+
+    def _full(self, reason: str, most: int) -> Rejection:
         least_s, most_s = self.RETRY_AFTER_S
         drain_s = self._drain_rate.drain_time_s(len(self._newcomers), self.waiting_tokens)
-        message = (
-            f"The queue is full: {len(self._newcomers)} requests with {self.waiting_tokens} prompt tokens "
-            f"wait, and {bound}. Try again after the time given."
-        )
+        whose = "of this tenant " if reason.startswith("tenant") else ""
+        bound = "max_num_queued_reqs" if reason.endswith("requests") else "max_num_queued_tokens"
+        message = f"The queue is full: {bound} {whose}is {most}. Try again after the time given."
         return Rejection(reason, message, least_s if drain_s is None else min(max(drain_s, least_s), most_s))

@@ -12,10 +12,12 @@ def accept(request: Request, sampled: Sequence[int]) -> tuple[Sequence[int], Fin
     length.
     """
     before = len(request.output_token_ids)
-    most = request.token_limit - len(request.prompt_token_ids)
-    for num_outputs, token_id in enumerate(sampled, start=before + 1):
-        if token_id in request.stop_token_ids and num_outputs >= request.min_tokens:
-            return sampled[: num_outputs - before], FinishReason.STOP
-        if num_outputs >= most:
-            return sampled[: num_outputs - before], FinishReason.LENGTH
+    left = request.token_limit - len(request.prompt_token_ids) - before
+    if len(sampled) < left and request.stop_token_ids.isdisjoint(sampled):
+        return sampled, None
+    for count, token_id in enumerate(sampled, start=1):
+        if token_id in request.stop_token_ids and before + count >= request.min_tokens:
+            return sampled[:count], FinishReason.STOP
+        if count >= left:
+            return sampled[:count], FinishReason.LENGTH
     return sampled, None

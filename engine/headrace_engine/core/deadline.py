@@ -1,12 +1,13 @@
 """First-token deadlines: the most urgent first, among those that can still make it.
 
-`EarliestDeadline` orders by the latest moment at which a prefill must begin. `Feasible` puts aside whoever is
+`EarliestDeadline` orders by the latest moment at which a prefill must begin, at the rate measured. `Feasible` puts aside whoever is
 past it: serving a lost cause first would lose the next one too. Those put aside are not starved: they are
 served when nobody else waits, and at least one in `RELEGATED_SHARE` admissions is theirs.
 """
 
 from headrace_engine.core.heap import RequestHeap
 from headrace_engine.core.policy import FirstComeFirstServed, Policy
+from headrace_engine.core.prefill_rate import PrefillRate
 from headrace_engine.core.request import Request, Status
 
 RELEGATED_SHARE = 20
@@ -25,13 +26,13 @@ def latest_start_s(request: Request, prefill_tokens_per_s: float) -> float:
 class EarliestDeadline:
     """By latest start; the resumed first."""
 
-    def __init__(self, prefill_tokens_per_s: float) -> None:
-        self._prefill_tokens_per_s = prefill_tokens_per_s
+    def __init__(self, rate: PrefillRate) -> None:
+        self._rate = rate
         self._heap = RequestHeap()
 
     def push(self, request: Request, now_s: float) -> None:  # noqa: ARG002 - the order does not depend on time
         newcomer = request.status is not Status.PREEMPTED
-        start_s = latest_start_s(request, self._prefill_tokens_per_s) if newcomer else 0.0
+        start_s = latest_start_s(request, self._rate.tokens_per_s) if newcomer else 0.0
         self._heap.push(request, (newcomer, start_s, request.arrival_s))
 
     def peek(self, now_s: float) -> Request | None:  # noqa: ARG002
@@ -50,11 +51,11 @@ class EarliestDeadline:
 class Feasible:
     """Another policy's order for those that can still make their deadline; by arrival for the rest."""
 
-    def __init__(self, within: Policy, prefill_tokens_per_s: float) -> None:
+    def __init__(self, within: Policy, rate: PrefillRate) -> None:
         self._within = within
         self._relegated = FirstComeFirstServed()
         self._relegated_ids: set[str] = set()
-        self._prefill_tokens_per_s = prefill_tokens_per_s
+        self._rate = rate
         self._passes = 0
         """Admissions since one of the relegated was admitted."""
 
@@ -89,4 +90,4 @@ class Feasible:
     def _is_late(self, request: Request, now_s: float) -> bool:
         if request.status is Status.PREEMPTED or request.first_token_deadline_s is None:
             return False
-        return latest_start_s(request, self._prefill_tokens_per_s) < now_s
+        return latest_start_s(request, self._rate.tokens_per_s) < now_s

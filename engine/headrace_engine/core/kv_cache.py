@@ -59,11 +59,10 @@ class KVCache:
 
     def advance(self, request: Request, num_tokens: int) -> None:
         """Count `num_tokens` more as computed and publish the blocks that they filled."""
-        first = request.computed_tokens // self.block_size
-        request.computed_tokens += num_tokens
-        end = request.computed_tokens // self.block_size
-        if end > first and self._prefixes:
-            self._prefixes.publish(request, first, end)
+        end = request.computed_tokens = request.computed_tokens + num_tokens
+        if end % self.block_size < num_tokens and self._prefixes:
+            first = (end - num_tokens) // self.block_size
+            self._prefixes.publish(request, first, end // self.block_size)
 
     def spare_room(self, request: Request, most_tokens: int) -> int:
         """Slots after a decode's pending token, up to `most_tokens`, on blocks that nobody else counts on."""

@@ -35,6 +35,8 @@ class Lifecycle:
         self._ended_while_computing: dict[str, Request] = {}
         self._notices: list[Scheduled | Preempted] = []
         """What planning did to requests; told with the plan's outcome."""
+        self.num_accepted = 0
+        self.num_finished = 0
         self.preemptions = 0
         self.prefix_query_tokens = 0
         self.prefix_hit_tokens = 0
@@ -44,9 +46,15 @@ class Lifecycle:
         held = request_id in self._ended_while_computing or request_id in self.leases
         return held or request_id in self.requests
 
+    def holds_tenant(self, tenant: str) -> bool:
+        """Whether as many requests of a tenant run as may."""
+        most = self.tenants.contract.of(tenant).max_num_seqs
+        return most is not None and self.running.num_of(tenant) >= most
+
     def enter(self, request: Request, now_s: float) -> None:
         """Accept a request."""
         self.requests[request.request_id] = request
+        self.num_accepted += 1
         self.waiting.push(request, now_s)
         self.queue.enter(request)
         self.deadlines.watch(request)
@@ -106,6 +114,8 @@ class Lifecycle:
             self.waiting.remove(request)
             self.queue.leave(request, scheduled=False)
             self.deadlines.forget(request)
+        self.num_finished += 1
+        self.waiting.unpark(request.tenant)
         request.status = Status.FINISHED
         request.finish_reason = reason
         if self.computing:

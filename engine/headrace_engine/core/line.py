@@ -3,11 +3,16 @@
 Budget, slots and blocks hold back everybody, so their head is waited for. A step key holds back only those
 with another key: up to `MAX_ASIDE` of them stand aside while others are admitted, `MAX_PASSES` at most before
 the oldest of them. Then nobody passes any more until it was admitted, so it is delayed and not starved.
+
+A tenant's own cap holds back that tenant alone, and as many as may be of its requests are parked, by class
+and arrival. For each of its requests that ends one comes back into the policy's order. So while some are
+parked, those that run or stand in the order are as many as the cap at least: none is forgotten.
 """
 
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
 
+from headrace_engine.core.heap import RequestHeap
 from headrace_engine.core.policy import Policy
 from headrace_engine.core.request import Request, Status
 
@@ -22,6 +27,11 @@ class Line:
         self._policy = policy
         self._aside: OrderedDict[str, Request] = OrderedDict()
         self._passes = 0
+        self._parked: dict[str, RequestHeap] = {}
+        """By tenant."""
+        self._returning: dict[str, Request] = {}
+        """Parked no more, and back in the policy's order when it is next asked."""
+        self._num_parked = 0
 
     def push(self, request: Request, now_s: float) -> None:
         """Take a request in, at its place in the policy's order."""
@@ -29,6 +39,7 @@ class Line:
 
     def candidates(self, now_s: float) -> Iterator[Request]:
         """Those to try, in order. Each is removed or set aside before the next is asked for."""
+        self._bring_back(now_s)
         yield from list(self._aside.values())
         while (head := self._policy.peek(now_s)) is not None:
             yield head
@@ -44,6 +55,28 @@ class Line:
             self._aside[request.request_id] = request
         return True
 
+    def park(self, request: Request) -> None:
+        """Let others pass a candidate until `unpark` was called for its tenant."""
+        self.remove(request)
+        if request.tenant not in self._parked:
+            self._parked[request.tenant] = RequestHeap()
+        newcomer = request.status is not Status.PREEMPTED
+        self._parked[request.tenant].push(request, (newcomer, request.priority, request.arrival_s))
+        self._num_parked += 1
+
+    def unpark(self, tenant: str) -> None:
+        """One of a tenant's requests has ended: the first of those that are parked may be tried again."""
+        parked = self._parked.get(tenant)
+        if parked is not None and (request := parked.peek()) is not None:
+            self._take_parked(request)
+            self._returning[request.request_id] = request
+
+    def unpark_all(self) -> None:
+        """The tenants' caps have changed: whoever is parked may be tried again."""
+        for tenant in list(self._parked):
+            while tenant in self._parked:
+                self.unpark(tenant)
+
     def admit(self, request: Request) -> None:
         """Let a candidate go that was admitted."""
         if self._aside and request is not next(iter(self._aside.values())):
@@ -52,6 +85,11 @@ class Line:
 
     def remove(self, request: Request) -> None:
         """Let a request go that waits no more."""
+        if request in self._parked.get(request.tenant, ()):
+            self._take_parked(request)
+            return
+        if self._returning.pop(request.request_id, None) is not None:
+            return
         if request.request_id not in self._aside:
             self._policy.remove(request)
             return
@@ -65,16 +103,27 @@ class Line:
         return self._policy.outranks
 
     def replace(self, policy: Policy, waiting: Sequence[Request], now_s: float) -> None:
-        """Order all that wait, given by arrival, by another policy from now on."""
+        """Order all that wait by another policy from now on."""
         self._aside.clear()
         self._passes = 0
+        self._parked.clear()
+        self._returning.clear()
+        self._num_parked = 0
         self._policy = policy
-        resumed = [request for request in waiting if request.status is Status.PREEMPTED]
         for request in waiting:
-            if request.status is Status.WAITING:
-                policy.push(request, now_s)
-        for request in reversed(resumed):
             policy.push(request, now_s)
 
     def __len__(self) -> int:
-        return len(self._policy) + len(self._aside)
+        return len(self._policy) + len(self._aside) + self._num_parked + len(self._returning)
+
+    def _bring_back(self, now_s: float) -> None:
+        for request in self._returning.values():
+            self._policy.push(request, now_s)
+        self._returning.clear()
+
+    def _take_parked(self, request: Request) -> None:
+        parked = self._parked[request.tenant]
+        parked.remove(request)
+        self._num_parked -= 1
+        if not len(parked):
+            del self._parked[request.tenant]

@@ -48,7 +48,7 @@ class Load(NamedTuple):
 
 
 class Hold(StrEnum):
-    """Why a step admitted no more of the requests that wait."""
+    """Why a step did not admit a request that waits."""
 
     BUDGET = "budget"
     """Tokens or milliseconds of the step are used up."""
@@ -60,6 +60,8 @@ class Hold(StrEnum):
     """As many step keys as may be are running, and the head has another."""
     PREEMPTION = "preemption"
     """Somebody has just lost its blocks."""
+    TENANT = "tenant"
+    """As many requests of its tenant run as may; others pass."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,8 +84,15 @@ class Plan:
     """KV that newly admitted requests wait for; they have no row."""
     budget_tokens: int = 0
     """The token budget that this step was planned within."""
-    hold: Hold | None = None
-    """What held back the head of the queue; None if nobody is left waiting."""
+    holds: tuple[Hold, ...] = ()
+    """Why those who were looked at were not admitted, in order: some that others passed, and the one that
+    everybody waits for. Empty if nobody is left waiting.
+    """
+
+    @property
+    def hold(self) -> Hold | None:
+        """What held back the first of them."""
+        return self.holds[0] if self.holds else None
 
     @property
     def num_tokens(self) -> int:
@@ -145,8 +154,8 @@ class Rejection:
     """Why a request was not accepted. It never entered the engine, so it has no terminal event."""
 
     reason: str
-    """`never_fits`, `invalid`, `duplicate_id` (400), `queue_full_requests`, `queue_full_tokens` (429),
-    `draining` (503).
+    """`never_fits`, `invalid`, `duplicate_id` (400), `queue_full_requests`, `queue_full_tokens`,
+    `tenant_queue_full_requests`, `tenant_queue_full_tokens` (429), `draining` (503).
     """
     message: str
     retry_after_s: float | None = None

@@ -5,6 +5,7 @@ from enum import StrEnum
 from headrace_engine.core.deadline import EarliestDeadline, Feasible
 from headrace_engine.core.fair import FairShare
 from headrace_engine.core.policy import FirstComeFirstServed, Policy
+from headrace_engine.core.prefill_rate import PrefillRate
 from headrace_engine.core.priority import PriorityClasses
 from headrace_engine.core.shortest import ShortestFirst
 from headrace_engine.core.tenants import Tenants
@@ -23,12 +24,12 @@ class PolicyName(StrEnum):
 
 
 def policy_of(
-    name: PolicyName, tenants: Tenants, *, age_s: float = 30.0, prefill_tokens_per_s: float = 10_000.0
+    name: PolicyName, tenants: Tenants, prefill_rate: PrefillRate, *, age_s: float = 30.0
 ) -> Policy:
-    """A new policy of this name. Its tenants must be those that the scheduler charges."""
+    """A new policy of this name, for the scheduler that charges these tenants and measures this rate."""
 
     def by_deadline() -> EarliestDeadline:
-        return EarliestDeadline(prefill_tokens_per_s)
+        return EarliestDeadline(prefill_rate)
 
     match name:
         case PolicyName.FCFS:
@@ -38,9 +39,9 @@ def policy_of(
         case PolicyName.SHORTEST:
             return ShortestFirst()
         case PolicyName.DEADLINE:
-            return Feasible(by_deadline(), prefill_tokens_per_s)
+            return Feasible(by_deadline(), prefill_rate)
         case PolicyName.FAIR:
             return FairShare(tenants, FirstComeFirstServed)
         case PolicyName.SLO:
             classes = PriorityClasses(lambda: FairShare(tenants, by_deadline), age_s)
-            return Feasible(classes, prefill_tokens_per_s)
+            return Feasible(classes, prefill_rate)

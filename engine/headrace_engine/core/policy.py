@@ -5,10 +5,10 @@ Orders compose: classes, tenants and feasibility each divide the waiting request
 part to another policy.
 """
 
-from collections import OrderedDict
 from collections.abc import Callable
 from typing import Protocol
 
+from headrace_engine.core.heap import RequestHeap
 from headrace_engine.core.request import Request, Status
 
 
@@ -45,21 +45,19 @@ class FirstComeFirstServed:
     """`fcfs`: by arrival, the resumed before the rest."""
 
     def __init__(self) -> None:
-        self._line: OrderedDict[str, Request] = OrderedDict()
+        self._heap = RequestHeap()
 
     def push(self, request: Request, now_s: float) -> None:  # noqa: ARG002 - the order does not depend on time
-        self._line[request.request_id] = request
-        if request.status is Status.PREEMPTED:
-            self._line.move_to_end(request.request_id, last=False)
+        self._heap.push(request, (request.status is not Status.PREEMPTED, request.arrival_s))
 
     def peek(self, now_s: float) -> Request | None:  # noqa: ARG002
-        return next(iter(self._line.values()), None)
+        return self._heap.peek()
 
     def remove(self, request: Request) -> None:
-        del self._line[request.request_id]
+        self._heap.remove(request)
 
     def outranks(self, request: Request, other: Request) -> bool:  # noqa: ARG002
         return False
 
     def __len__(self) -> int:
-        return len(self._line)
+        return len(self._heap)

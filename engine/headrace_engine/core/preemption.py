@@ -44,7 +44,9 @@ def make_room(life: Lifecycle, now_s: float) -> list[str]:
 def make_way(life: Lifecycle, limits: Limits, now_s: float, *, short_of_blocks: bool) -> list[str]:
     """Preempt one running request for a head of the queue of a better class that lacks a slot or blocks."""
     head = next(life.waiting.candidates(now_s), None)
-    if head is None or not life.running.admits_key(head.step_key, limits.max_step_keys):
+    if head is None or life.holds_tenant(head.tenant):
+        return []
+    if not life.running.admits_key(head.step_key, limits.max_step_keys):
         return []
     lacks_slot = len(life.running) >= limits.max_num_seqs
     if not lacks_slot and not (short_of_blocks and not life.kv.fits(head, whole_length=is_pinned(head))):

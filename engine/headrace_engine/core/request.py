@@ -96,7 +96,6 @@ class Request:
     """The deadline of its one load; None if there was none."""
     cached_tokens: int = 0
     first_scheduled_s: float | None = None
-    first_token_s: float | None = None
     preemptions: int = 0
     finish_reason: FinishReason | None = None
 

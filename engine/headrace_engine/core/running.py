@@ -19,16 +19,17 @@ class Running:
         self.prefills: dict[str, Request] = {}
         self.loads: dict[str, Request] = {}
         self._keys: Counter[str] = Counter()
+        self._tenants: Counter[str] = Counter()
 
     def prefill(self, request: Request) -> None:
         """Take a request in; it has tokens to compute before it decodes."""
         self.prefills[request.request_id] = request
-        self._count_key(request, 1)
+        self._count(request, 1)
 
     def load(self, request: Request) -> None:
         """Take a request in that waits for KV from elsewhere."""
         self.loads[request.request_id] = request
-        self._count_key(request, 1)
+        self._count(request, 1)
 
     def loaded(self, request: Request) -> None:
         """Its load is over: from now on it computes."""
@@ -45,7 +46,7 @@ class Running:
         for line in (self.decodes, self.prefills, self.loads):
             if line.pop(request.request_id, None) is not None:
                 break
-        self._count_key(request, -1)
+        self._count(request, -1)
 
     def admits_key(self, key: str, max_keys: int) -> bool:
         """Whether one more request with this step key leaves at most `max_keys` of them running (0: any
@@ -58,6 +59,10 @@ class Running:
         """How many step keys run."""
         return len(self._keys)
 
+    def num_of(self, tenant: str) -> int:
+        """How many requests of a tenant run."""
+        return self._tenants[tenant]
+
     def __iter__(self) -> Iterator[Request]:
         yield from self.decodes.values()
         yield from self.prefills.values()
@@ -66,8 +71,13 @@ class Running:
     def __len__(self) -> int:
         return len(self.decodes) + len(self.prefills) + len(self.loads)
 
-    def _count_key(self, request: Request, change: int) -> None:
+    def _count(self, request: Request, change: int) -> None:
+        _add(self._tenants, request.tenant, change)
         if request.step_key:
-            self._keys[request.step_key] += change
-            if not self._keys[request.step_key]:
-                del self._keys[request.step_key]
+            _add(self._keys, request.step_key, change)
+
+
+def _add(counter: Counter[str], name: str, change: int) -> None:
+    counter[name] += change
+    if not counter[name]:
+        del counter[name]

@@ -21,14 +21,15 @@ from headrace_engine.core.drafter import Drafter
 from headrace_engine.core.kv_cache import KVCache
 from headrace_engine.core.lifecycle import Lifecycle
 from headrace_engine.core.limits import Capacity, Limits
-from headrace_engine.core.plan import Event, Finished, Hold, Load, Outcome, Plan, Rejection, Row, Tokens
+from headrace_engine.core.plan import Event, Finished, Hold, Load, Outcome, Plan, Rejection, Tokens
 from headrace_engine.core.policy import FirstComeFirstServed, Policy
+from headrace_engine.core.prefill_rate import PrefillRate
 from headrace_engine.core.preemption import is_pinned, make_room, make_way
 from headrace_engine.core.request import FinishReason, Request, Status
 from headrace_engine.core.snapshot import Snapshot
 from headrace_engine.core.step import Step
 from headrace_engine.core.step_model import StepModel
-from headrace_engine.core.tenants import Tenants
+from headrace_engine.core.tenants import Contract, Tenants
 
 MAX_LOADING_RATIO = 0.5
 """Share of the blocks that requests may hold while they load; beyond it a prompt is computed instead."""
@@ -44,9 +45,11 @@ class Scheduler:
         limits: Limits | None = None,
         policy: Policy | None = None,
         tenants: Tenants | None = None,
+        prefill_rate: PrefillRate | None = None,
         enable_prefix_caching: bool = True,
         drafter: Drafter | None = None,
         step_model: StepModel | None = None,
+        static_batches: bool = False,
     ) -> None:
         self._capacity = capacity
         self._limits = limits or Limits.of(capacity)
@@ -59,11 +62,14 @@ class Scheduler:
         self._drafter = drafter
         self.step_model = step_model
         """What `max_step_ms` is predicted by; without one that limit has no effect."""
+        self.prefill_rate = PrefillRate() if prefill_rate is None else prefill_rate
+        self._static_batches = static_batches
+        """Nobody joins before all that run have ended: a baseline to measure against."""
         self._closed = False
         self._step_id = 0
         self._under_way: Plan | None = None
-        self._hold: Hold | None = None
-        """What held back the queue in the last step."""
+        self._short_of_blocks = False
+        """Whether the last step's head lacked blocks."""
 
     @property
     def capacity(self) -> Capacity:
@@ -81,6 +87,16 @@ class Scheduler:
         """
         limits.validate(self._capacity)
         self._limits = limits
+
+    @property
+    def tenants(self) -> Tenants:
+        """What each tenant was served, and its terms."""
+        return self._life.tenants
+
+    def set_contract(self, contract: Contract) -> None:
+        """Let other tenants' terms hold from the next step. Nothing that runs is ended."""
+        self._life.tenants.contract = contract
+        self._life.waiting.unpark_all()
 
     def set_policy(self, policy: Policy, now_s: float) -> None:
         """Order those that wait, and all to come, by another policy, which has no requests yet."""
@@ -153,7 +169,7 @@ class Scheduler:
         self._step_id += 1
         step = Step(self._step_id, self._limits, self.step_model, self._capacity.block_size)
         running = self._life.running
-        outranked = make_way(self._life, self._limits, now_s, short_of_blocks=self._hold is Hold.BLOCKS)
+        outranked = make_way(self._life, self._limits, now_s, short_of_blocks=self._short_of_blocks)
         preempted = make_room(self._life, now_s)
         decodes = step.share_of(list(running.decodes.values()))
         step.decode(decodes)
@@ -161,11 +177,12 @@ class Scheduler:
             if step.hold:
                 break
             self._prefill(request, step)
-        self._hold = Hold.PREEMPTION if preempted else self._admit(step, now_s)
+        holds = [Hold.PREEMPTION] if preempted else self._admit(step, now_s)
+        self._short_of_blocks = holds[-1:] == [Hold.BLOCKS]
         if self._drafter is not None:
             self._draft(self._drafter, step, decodes)
         self._life.queue.step(now_s)
-        self._under_way = step.plan(outranked + preempted, self._hold)
+        self._under_way = step.plan(outranked + preempted, holds)
         self._life.computing = True
         return self._under_way
 
@@ -176,15 +193,17 @@ class Scheduler:
         a request and, if it ended, its `Finished`. Nothing is told of a request after its `Finished`.
         """
         events = self._close_plan(plan)
+        self._measure(plan, outcome)
         requests, sampled = self._life.requests, outcome.sampled
-        for row in plan.rows:
-            request = requests.get(row.request_id)
+        for request_id, _, row_token_ids, _, sampled_rows, _ in plan.rows:
+            request = requests.get(request_id)
             if request is None:
                 continue
-            if row.sampled_rows:
-                self._accept(request, row, sampled.get(row.request_id, ()), now_s, events)
+            if sampled_rows:
+                known = len(row_token_ids) - sampled_rows
+                self._accept(request, known, sampled.get(request_id, ()), sampled_rows, now_s, events)
                 continue
-            self._kv.advance(request, len(row.token_ids))
+            self._kv.advance(request, len(row_token_ids))
             if not request.pending_tokens:
                 events.append(self._end(request, FinishReason.LENGTH, now_s))
         return events
@@ -215,6 +234,8 @@ class Scheduler:
             cached_blocks=pool.num_cached,
             leased_blocks=leased,
             referenced_blocks=pool.num_referenced - leased,
+            accepted_total=life.num_accepted,
+            finished_total=life.num_finished,
             preemptions_total=life.preemptions,
             prefix_query_tokens_total=life.prefix_query_tokens,
             prefix_hit_tokens_total=life.prefix_hit_tokens,
@@ -225,21 +246,33 @@ class Scheduler:
             return Rejection("draining", "This engine is shutting down. Send the request to another.")
         if self._life.is_served(request.request_id):
             return Rejection("duplicate_id", f"A request with the id {request.request_id} is being served.")
-        free_slots = self._limits.max_num_seqs - len(self._life.running)
-        return misfit(request, self._capacity) or self._life.queue.refuse(request, self._limits, free_slots)
+        running, terms = self._life.running, self._life.tenants.contract.of(request.tenant)
+        free_slots = self._limits.max_num_seqs - len(running)
+        if terms.max_num_seqs is not None:
+            free_slots = min(free_slots, terms.max_num_seqs - running.num_of(request.tenant))
+        misfits = misfit(request, self._capacity)
+        return misfits or self._life.queue.refuse(request, self._limits, terms, free_slots)
 
-    def _admit(self, step: Step, now_s: float) -> Hold | None:
-        """Admit in the policy's order while it fits; returns what held back the first that was."""
-        first_hold: Hold | None = None
-        for request in self._life.waiting.candidates(now_s):
+    def _admit(self, step: Step, now_s: float) -> list[Hold]:
+        """Admit in the policy's order while it fits; returns what held back those that were not."""
+        waiting, holds = self._life.waiting, list[Hold]()
+        if self._static_batches and len(self._life.running):
+            return [Hold.SLOTS] if len(waiting) else holds
+        for request in waiting.candidates(now_s):
             hold = self._try(request, step, now_s)
-            first_hold = first_hold or hold
-            if hold and not (hold is Hold.KEYS and self._life.waiting.set_aside(request)):
+            if hold is None:
+                continue
+            holds.append(hold)
+            if hold is Hold.TENANT:
+                waiting.park(request)
+            elif hold is not Hold.KEYS or not waiting.set_aside(request):
                 break
-        return first_hold
+        return holds
 
     def _try(self, request: Request, step: Step, now_s: float) -> Hold | None:
         running, limits = self._life.running, self._limits
+        if self._life.holds_tenant(request.tenant):
+            return Hold.TENANT
         if step.hold:
             return step.hold
         if len(running) >= limits.max_num_seqs:
@@ -280,27 +313,40 @@ class Scheduler:
         self._under_way = None
         return list(self._life.computed())
 
+    def _measure(self, plan: Plan, outcome: Outcome) -> None:
+        """How fast a step full of prompts was."""
+        full = 2 * plan.num_prefill_tokens >= plan.budget_tokens or Hold.BUDGET in plan.holds
+        if full and plan.num_prefill_tokens:
+            self.prefill_rate.observe(plan.num_prefill_tokens, outcome.duration_s)
+
     def _accept(
-        self, request: Request, row: Row, token_ids: Sequence[int], now_s: float, events: list[Event]
+        self,
+        request: Request,
+        known: int,
+        token_ids: Sequence[int],
+        sampled_rows: int,
+        now_s: float,
+        events: list[Event],
     ) -> None:
+        """Take what was sampled after a row with `known` tokens besides those sampled after."""
         if not token_ids:
             events.append(self._life.finish(request, FinishReason.ERROR, "the runner sampled no token"))
             return
-        if request.first_token_s is None:
-            request.first_token_s = now_s
-        if len(token_ids) > row.sampled_rows:
-            token_ids = token_ids[: row.sampled_rows]
+        if len(token_ids) > sampled_rows:
+            token_ids = token_ids[:sampled_rows]
         kept, reason = accept(request, token_ids)
         request.output_token_ids += kept
-        self._kv.advance(request, len(row.token_ids) - row.sampled_rows + len(kept))
+        self._kv.advance(request, known + len(kept))
+        if reason is None:
+            events.append(Tokens(request.request_id, kept))
+            if request.request_id in self._life.running.prefills:
+                self._life.running.prefilled(request)
+            return
         stop_token_id = kept[-1] if reason is FinishReason.STOP else None
         told = kept if stop_token_id is None else kept[:-1]
         if told:
             events.append(Tokens(request.request_id, told))
-        if reason is not None:
-            events.append(self._end(request, reason, now_s, stop_token_id))
-        elif request.request_id in self._life.running.prefills:
-            self._life.running.prefilled(request)
+        events.append(self._end(request, reason, now_s, stop_token_id))
 
     def _end(
         self, request: Request, reason: FinishReason, now_s: float, stop_token_id: int | None = None

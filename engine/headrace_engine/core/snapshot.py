@@ -23,6 +23,9 @@ class Snapshot:
     """Pinned for others to fetch, and held by no request."""
     referenced_blocks: int
     """Held by requests; free, cached, leased and referenced add up to all."""
+    accepted_total: int
+    finished_total: int
+    """Terminal events; accepted = finished + in flight, always."""
     preemptions_total: int
     prefix_query_tokens_total: int
     """Prompt tokens of requests at their first scheduling, looked up in the prefix cache."""

@@ -41,15 +41,20 @@ class Step:
 
     def decode(self, requests: Sequence[Request]) -> None:
         """Compute the one pending token of each and sample the next."""
-        context_tokens = 0
-        for request in requests:
-            start = request.computed_tokens
-            context_tokens += start + 1
-            last = request.output_token_ids[-1:]
-            self._rows.append(Row(request.request_id, start, last, request.block_table, 1, request.sampling))
-        self._context_tokens = context_tokens
+        self._rows = [
+            Row(
+                request.request_id,
+                request.computed_tokens,
+                request.output_token_ids[-1:],
+                request.block_table,
+                1,
+                request.sampling,
+            )
+            for request in requests
+        ]
         self._num_decodes = len(requests)
-        self._work = StepWork(len(requests), context_tokens)
+        self._context_tokens = sum([row.start for row in self._rows]) + len(requests)
+        self._work = StepWork(len(requests), self._context_tokens)
         self.left_tokens -= len(requests)
 
     def prefill(self, request: Request) -> int:
@@ -95,7 +100,7 @@ class Step:
             return Hold.PARTIAL
         return None if self._chunk(0, min(self.left_tokens, 1)) else Hold.BUDGET
 
-    def plan(self, preempted: Sequence[str], hold: Hold | None) -> Plan:
+    def plan(self, preempted: Sequence[str], holds: Sequence[Hold]) -> Plan:
         """The step as it stands."""
         decode_tokens = self._num_decodes + self._num_drafts
         return Plan(
@@ -109,7 +114,7 @@ class Step:
             work=self._work,
             loads=tuple(self._loads),
             budget_tokens=self.budget_tokens,
-            hold=hold,
+            holds=tuple(holds),
         )
 
     def _chunk(self, start: int, most_tokens: int) -> int:

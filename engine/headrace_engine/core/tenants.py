@@ -8,7 +8,7 @@ charged once, so the recomputation after a preemption, which no tenant asked for
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from headrace_engine.core.request import Request
 
@@ -22,31 +22,41 @@ class Prices:
     output: float = 2.0
 
 
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """What a tenant is given: its weight, and limits of its own within those of the engine."""
+
+    weight: float = 1.0
+    """Its share relative to the others', under a policy that shares."""
+    max_num_seqs: int | None = None
+    """Most of its requests running together; None is no cap but the engine's, as below."""
+    max_num_queued_reqs: int | None = None
+    max_num_queued_tokens: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Contract:
+    """The terms of those tenants that have some, and of everybody else."""
+
+    items: Mapping[str, Terms] = field(default_factory=dict)
+    default: Terms = Terms()
+
+    def of(self, tenant: str) -> Terms:
+        """What this tenant is given."""
+        return self.items.get(tenant, self.default)
+
+
 class Tenants:
-    """The service of every tenant, as far as it matters."""
+    """The service of every tenant, as far as it matters, and its terms."""
 
     _MOST_REMEMBERED = 4096
 
-    def __init__(
-        self,
-        weights: Mapping[str, float] | None = None,
-        *,
-        default_weight: float = 1.0,
-        prices: Prices | None = None,
-    ) -> None:
-        self._weights = dict(weights or {})
-        self._default_weight = default_weight
+    def __init__(self, contract: Contract | None = None, *, prices: Prices | None = None) -> None:
+        self.contract = contract or Contract()
+        """What holds for work scheduled from now on."""
         self._prices = prices or Prices()
         self._service: dict[str, float] = {}
         self._last_waiting: str | None = None
-
-    def set_weights(self, weights: Mapping[str, float], default_weight: float) -> None:
-        """Let other weights hold for what is served from now on."""
-        self._weights, self._default_weight = dict(weights), default_weight
-
-    def weight(self, tenant: str) -> float:
-        """A tenant's share relative to the others'."""
-        return self._weights.get(tenant, self._default_weight)
 
     def service(self, tenant: str) -> float:
         """Virtual tokens served to a tenant, by its weight."""
@@ -78,6 +88,7 @@ class Tenants:
         prompt = max(0, min(end, prompt_tokens) - max(start, found))
         output = end - max(start, prompt_tokens) if end > prompt_tokens else 0
         prices = self._prices
+        weight = self.contract.of(request.tenant).weight
         cost = prices.cached * cached + prices.input * prompt + prices.output * output
-        self._service[request.tenant] = self.service(request.tenant) + cost / self.weight(request.tenant)
+        self._service[request.tenant] = self.service(request.tenant) + cost / weight
         request.charged_tokens = end

@@ -11,11 +11,12 @@ from headrace_engine.core.limits import Capacity
 from headrace_engine.core.plan import Outcome
 from headrace_engine.core.policies import PolicyName, policy_of
 from headrace_engine.core.policy import FirstComeFirstServed
+from headrace_engine.core.prefill_rate import PrefillRate
 from headrace_engine.core.priority import PriorityClasses
 from headrace_engine.core.request import Request
 from headrace_engine.core.scheduler import Scheduler
 from headrace_engine.core.shortest import ShortestFirst
-from headrace_engine.core.tenants import Prices, Tenants
+from headrace_engine.core.tenants import Contract, Prices, Tenants, Terms
 
 AGE_S = 10.0
 TOKEN_S = 0.5
@@ -80,9 +81,14 @@ class Simulation:
             num_blocks=self.random.randint(16, 64),
             block_size=4,
         )
-        self.tenants = Tenants(weights, prices=self.prices)
-        waiting = policy_of(policy, self.tenants, age_s=1.0)
-        self.scheduler = Scheduler(capacity=self.capacity, policy=waiting, tenants=self.tenants)
+        self.tenants = Tenants(
+            Contract({name: Terms(weight) for name, weight in (weights or {}).items()}), prices=self.prices
+        )
+        rate = PrefillRate()
+        waiting = policy_of(policy, self.tenants, rate, age_s=1.0)
+        self.scheduler = Scheduler(
+            capacity=self.capacity, policy=waiting, tenants=self.tenants, prefill_rate=rate
+        )
         self.number = 0
         self.now_s = 0.0
 

@@ -24,7 +24,7 @@ def test_lowering_max_num_seqs_drains_down_and_kills_nothing(make_loop):
     assert loop.snapshot.num_running == 32
     loop.commit(plan)
     loop.drain()
-    assert [finished.output_tokens for finished in loop.finished.values()] == list(range(5, 69))
+    assert sorted(finished.output_tokens for finished in loop.finished.values()) == list(range(5, 69))
 
 
 def test_a_lower_budget_holds_from_the_next_step(make_loop):

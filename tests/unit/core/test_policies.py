@@ -8,12 +8,13 @@ from headrace_engine.core.plan import Preempted
 from headrace_engine.core.policies import PolicyName, policy_of
 from headrace_engine.core.policy import FirstComeFirstServed
 from headrace_engine.core.preemption import MAX_PREEMPTIONS
-from headrace_engine.core.tenants import Prices, Tenants
+from headrace_engine.core.prefill_rate import PrefillRate
+from headrace_engine.core.tenants import Contract, Prices, Tenants, Terms
 
 
 def make(make_loop, name, *, tenants=None, age_s=1.0, prefill_tokens_per_s=1000.0, **values):
     tenants = tenants or Tenants()
-    policy = policy_of(PolicyName(name), tenants, age_s=age_s, prefill_tokens_per_s=prefill_tokens_per_s)
+    policy = policy_of(PolicyName(name), tenants, PrefillRate(prefill_tokens_per_s), age_s=age_s)
     return make_loop(policy=policy, tenants=tenants, **values)
 
 
@@ -201,7 +202,7 @@ def test_a_flooding_tenant_does_not_delay_another(make_loop):
 
 
 def test_weights_divide_the_service(make_loop):
-    tenants = Tenants({"gold": 3.0})
+    tenants = Tenants(Contract({"gold": Terms(weight=3.0)}))
     loop = make(make_loop, "fair", tenants=tenants, max_num_seqs=1)
     for number in range(60):
         for tenant in ("gold", "plain"):
@@ -308,7 +309,7 @@ def test_a_policy_can_change_while_requests_wait(make_loop, name):
     for number in range(6):
         loop.submit(f"r{number}", 4, max_tokens=2, priority=6 - number, tenant=f"t{number % 2}")
     loop.step()
-    loop.scheduler.set_policy(policy_of(name, Tenants()), loop.now_s)
+    loop.scheduler.set_policy(policy_of(name, Tenants(), PrefillRate()), loop.now_s)
     loop.scheduler.abort("r3")
     loop.drain()
     assert len(loop.finished) == 5

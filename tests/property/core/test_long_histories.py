@@ -1,0 +1,96 @@
+"""A hundred thousand steps: the acts of `scheduler_world`, drawn by a plain generator from a printed seed.
+
+`HEADRACE_STEPS` asks for more of them, `HEADRACE_SEED` for others.
+"""
+
+import os
+import random
+from typing import Any
+
+import pytest
+from scheduler_strategies import CAPACITIES, LIMITS, REQUESTS, TERMS, Choices
+from scheduler_world import SchedulerWorld
+
+from headrace_engine.core.limits import Capacity
+from headrace_engine.core.policies import PolicyName
+from headrace_engine.core.request import FinishReason
+
+STEPS = int(os.environ.get("HEADRACE_STEPS", "100000"))
+SEED = int(os.environ.get("HEADRACE_SEED", "0"))
+STEPS_A_HISTORY = 400
+
+
+class History:
+    """One scheduler's life; everything in it follows from its seed."""
+
+    def __init__(self, seed: int, policy: PolicyName) -> None:
+        self._random = random.Random(seed)
+        self._policies = list(PolicyName)
+        self._world = SchedulerWorld(
+            Capacity(**self._draw(CAPACITIES)),
+            policy,
+            caching=self._random.random() < 0.7,
+            drafting=self._random.random() < 0.3,
+            static=self._random.random() < 0.1,
+        )
+
+    def live(self) -> int:
+        """Live through it; how many steps it took."""
+        while self._world.num_steps < STEPS_A_HISTORY:
+            self._act()
+            self._world.check()
+        self._world.end()
+        return self._world.num_steps
+
+    def _act(self) -> None:
+        world, chance = self._world, self._random.random()
+        if chance < 0.4:
+            for _ in range(self._random.randint(1, 8)):
+                world.submit(self._draw(REQUESTS))
+        elif chance < 0.5 and world.account.live:
+            reason = self._random.choice([FinishReason.ABORT, FinishReason.STOP])
+            world.abort(self._random.choice(list(world.account.live)), reason)
+        elif chance < 0.55:
+            self._change()
+        elif chance < 0.6:
+            self._outside()
+        elif chance < 0.63:
+            world.break_a_step()
+        elif chance < 0.7:
+            world.step(lambda names: self._random.sample(names, min(len(names), 2)))
+        else:
+            for _ in range(self._random.randint(1, 25)):
+                world.step()
+
+    def _change(self) -> None:
+        match self._random.randrange(3):
+            case 0:
+                self._world.change_limits(self._draw(LIMITS))
+            case 1:
+                self._world.change_contract(self._draw(TERMS))
+            case _:
+                self._world.change_policy(self._random.choice(self._policies))
+
+    def _outside(self) -> None:
+        """Time passes, KV comes from elsewhere, leases are renewed and ended."""
+        world = self._world
+        world.wait(self._random.random() * 2)
+        if world.loads:
+            world.bring(self._random.choice(list(world.loads)), self._random.randint(0, 30))
+        if world.account.leases:
+            renew = self._random.random() < 0.5
+            world.touch_lease(self._random.choice(list(world.account.leases)), renew=renew)
+
+    def _draw(self, choices: Choices) -> dict[str, Any]:
+        return {name: self._random.choice(values) for name, values in choices.items()}
+
+
+@pytest.mark.parametrize("policy", PolicyName)
+@pytest.mark.timeout(1800 if STEPS > 100_000 else 120)
+def test_long_histories_keep_every_promise(policy: PolicyName) -> None:
+    wanted, steps, seed = -(-STEPS // len(PolicyName)), 0, SEED
+    while steps < wanted:
+        print(f"{policy}: seed {seed}")
+        steps += History(seed, policy).live()
+        seed += 1
+    assert steps >= wanted
