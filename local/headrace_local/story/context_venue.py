@@ -34,6 +34,7 @@ class ContextVenue:
             helm_command=("helm", "--kube-context", self.context),
             environment=os.environ,
             typed=f"kubectl --context {self.context}",
+            typed_helm=f"helm --kube-context {self.context}",
         )
 
     @property

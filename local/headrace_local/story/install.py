@@ -20,7 +20,7 @@ def install(stage: Stage) -> Installed:
     stage.narrator.chapter("The operator, by its Helm chart")
     values = stage.venue.chart_values()
     shown = " ".join(("-n", SYSTEM_NAMESPACE, "--create-namespace --wait", *values))
-    stage.narrator.command(f"helm upgrade --install {RELEASE} charts/headrace {shown}")
+    stage.narrator.command(f"{stage.tools.typed_helm} upgrade --install {RELEASE} charts/headrace {shown}")
     began_s = stage.clock()
     chart = str(CHECKOUT / "charts" / "headrace")
     where = ("-n", SYSTEM_NAMESPACE, "--create-namespace")

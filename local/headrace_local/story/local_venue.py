@@ -38,6 +38,7 @@ class LocalVenue:
             helm_command=(str(self.cluster.binaries["helm"]),),
             environment=self.cluster.environment(),
             typed="kubectl",
+            typed_helm="helm",
         )
 
     @property

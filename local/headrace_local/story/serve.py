@@ -23,7 +23,7 @@ class Served:
 def serve(stage: Stage) -> Served:
     """Applies the manifest and follows the conditions until Ready."""
     stage.narrator.chapter("A model with its SLO, declared in one object")
-    stage.narrator.command(f"kubectl apply -f {stage.venue.shown_manifest}")
+    stage.narrator.command(f"{stage.tools.typed} apply -f {stage.venue.shown_manifest}")
     began_s = stage.clock()
     stage.tools.kubectl("-n", stage.namespace, "apply", "-f", "-", stdin=json.dumps(stage.venue.manifest))
     told: list[str] = []
@@ -47,7 +47,7 @@ def serve(stage: Stage) -> Served:
     )
     took_s = stage.clock() - began_s
     stage.narrator.news(f"Ready {took_s:.1f} s after kubectl apply, from a pod that the operator made")
-    stage.narrator.command(f"kubectl get infs {stage.name}")
+    stage.narrator.command(f"{stage.tools.typed} get infs {stage.name}")
     for line in stage.tools.kubectl("-n", stage.namespace, "get", "infs", stage.name).splitlines():
         stage.narrator.tell(line)
     return Served(took_s, tuple(told), view)

@@ -17,6 +17,7 @@ class Tools:
     environment: Mapping[str, str]
     typed: str
     """What a reader types for `kubectl_command`."""
+    typed_helm: str
 
     def kubectl(self, *arguments: str, stdin: str = "", timeout_s: float = 60.0) -> str:
         """Runs kubectl to its end; its output. Raises `StoryFailed` with what it said."""
@@ -25,7 +26,9 @@ class Tools:
 
     def helm(self, *arguments: str, timeout_s: float = 240.0) -> str:
         """Runs helm to its end; its output. Raises `StoryFailed` with what it said."""
-        return self._run([*self.helm_command, *arguments], " ".join(("helm", *arguments)), "", timeout_s)
+        return self._run(
+            [*self.helm_command, *arguments], " ".join((self.typed_helm, *arguments)), "", timeout_s
+        )
 
     @contextmanager
     def proxy(self, *options: str) -> Iterator[str]:
