@@ -36,6 +36,7 @@ class ServeConfig:
     shutdown_timeout_s: float = 120.0
     drain_grace_s: float = 2.0
     slo: SLO = field(default_factory=SLO)
+    otlp_traces_endpoint: str | None = None
 
     @property
     def names(self) -> tuple[str, ...]:

@@ -44,6 +44,7 @@ class Engine:
         observers: Sequence[Observer],
         *,
         on_failure: Callable[[], None],
+        on_submit: Sequence[Callable[[Sequence[Request]], None]] = (),
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.model = model
@@ -51,6 +52,7 @@ class Engine:
         self.in_flight = 0
         self.num_running = 0
         self._observers = tuple(observers)
+        self._on_submit = tuple(on_submit)
         self._mailboxes: dict[str, Mailbox] = {}
         self._idle = asyncio.Event()
         self._idle.set()
@@ -75,6 +77,8 @@ class Engine:
         mailbox = Mailbox()
         self._mailboxes |= {request.request_id: mailbox for request in requests}
         self._idle.clear()
+        for told in self._on_submit:
+            told(requests)
         self._loop.submit(requests)
         return mailbox
 

@@ -14,6 +14,7 @@ import threading
 from collections.abc import Callable
 from datetime import UTC, datetime
 from importlib.metadata import version
+from typing import TYPE_CHECKING
 
 from headrace_engine.core.limits import LimitsError
 from headrace_engine.core.scheduler import Scheduler
@@ -34,6 +35,10 @@ from headrace_engine.server.wire import now_unix_s
 from headrace_engine.telemetry.metrics import Metrics
 from headrace_engine.telemetry.recorder import Recorder
 from headrace_engine.telemetry.records import Records
+from headrace_engine.telemetry.trace_context import TraceContext
+
+if TYPE_CHECKING:
+    from headrace_engine.telemetry.traces import Traces
 
 log = logging.getLogger(__name__)
 
@@ -58,6 +63,7 @@ class EngineProcess:
         most_requests = config.max_num_seqs + config.max_num_queued_reqs
         self.service = Service(config.names, http_limits or HttpLimits.of(most_requests))
         self._drain = Drain(self.service, config.drain_grace_s)
+        self._traces = _traces(config)
         self._serving: Serving | None = None
         self._leaving = asyncio.Event()
         self._failed = asyncio.Event()
@@ -90,7 +96,9 @@ class EngineProcess:
     def _servers(self) -> list[HttpServer]:
         config, limits = self._config, self.service.http_limits
         serving_socket, admin_socket = self._sockets
-        servers = [HttpServer(serving_app(self.service), serving_socket, limits)]
+        app = serving_app(self.service)
+        traced = app if self._traces is None else TraceContext(app)
+        servers = [HttpServer(traced, serving_socket, limits)]
         if admin_socket is not None:
             auth = AdminAuth(config.admin)
             app = admin_app(self.service, auth, self._drain, config.shutdown_timeout_s)
@@ -119,12 +127,18 @@ class EngineProcess:
         config, names = self._config, self._config.names
         metrics = Metrics(model_name=names[0], max_model_len=model.capacity.max_model_len, slo=config.slo)
         records = Records()
-        recorder = Recorder(metrics, config.slo, on_end=(records.ended,))
+        traces = self._traces
+        traced = () if traces is None else (traces.ended,)
+        recorder = Recorder(metrics, config.slo, on_end=(records.ended, *traced))
         scheduler = Scheduler(
             capacity=model.capacity, limits=limits, enable_prefix_caching=config.enable_prefix_caching
         )
         observers = (recorder.record, records.record)
-        engine = Engine(model, scheduler, observers, on_failure=self._engine_failed)
+        engine = Engine(
+            *(model, scheduler, observers),
+            on_failure=self._engine_failed,
+            on_submit=() if traces is None else (traces.submitted,),
+        )
         recorder.record_start(model.capacity, _cache_facts(model, config))
         capacity = model.capacity
         self._serving = Serving(
@@ -152,6 +166,8 @@ class EngineProcess:
         if self._serving is not None:
             self._serving.prompts.close()
             await asyncio.to_thread(self._serving.engine.stop)
+        if self._traces is not None:
+            await asyncio.to_thread(self._traces.close)
 
 
 def _refused(error: BaseException) -> int:
@@ -160,6 +176,19 @@ def _refused(error: BaseException) -> int:
     else:
         log.error("loading failed", exc_info=error)
     return 1
+
+
+def _traces(config: ServeConfig) -> "Traces | None":
+    """The SDK is loaded by engines that export alone.
+
+    Raises:
+        ValueError: the endpoint is no URL of a collector.
+    """
+    if config.otlp_traces_endpoint is None:
+        return None
+    from headrace_engine.telemetry.traces import Traces  # noqa: PLC0415
+
+    return Traces.to(config.otlp_traces_endpoint, config.names[0])
 
 
 def _fingerprint(config: ServeConfig, model: LoadedModel) -> str:
