@@ -124,7 +124,6 @@ def pod(number: int = 0, *, ready: bool = True, **fields: Any) -> PodObservation
         "phase": "Running" if ready else "Pending",
         "ready": ready,
         "deleting": False,
-        "template_hash": "5d9c",
         "ready_since_s": NOW_S - 3500.0 if ready else None,
         "scrape": Scrape(NOW_S, Limits(16, 512), in_flight=8, draining=False) if ready else None,
     }

@@ -193,7 +193,6 @@ class Plant:
             phase="Running",
             ready=ready,
             deleting=False,
-            template_hash="5d9c",
             ready_since_s=engine.ready_s if ready else None,
             draining_since_s=engine.draining_since_s,
             scrape=Scrape(self.now_s, engine.limits, in_flight, engine.drains)

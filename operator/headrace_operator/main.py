@@ -99,7 +99,7 @@ class Operator:
         self._health = Health(self._store, self._queue, metrics, clock, self._leadership.valid)
         registry.register(ServiceMetrics(self._store.services, is_leader=self._leadership.valid))
         self._app = build_app(health=self._health, registry=registry)
-        ownership = PodOwnership(self._client)
+        ownership = PodOwnership(self._client, clock=clock)
         self._collector = self._build_collector(ownership, metrics)
         admin_keys = signer.public_keys() if signer else NO_KEYS
         self._workers = self._build_workers(ownership, metrics, admin_keys)

@@ -9,8 +9,11 @@ from headrace_operator.api.vocabulary import ConditionType
 from headrace_operator.decide.observation import PodObservation
 from headrace_operator.decide.supply import UNSCHEDULABLE, Supply
 
-_LOAD_FAILURES = frozenset(
-    {"CrashLoopBackOff", "Error", "RunContainerError", "StartError", "ContainerCannotRun"}
+_ENGINE_ENDED = frozenset(
+    {"Error", "Completed", "CrashLoopBackOff", "RunContainerError", "StartError", "ContainerCannotRun"}
+)
+_IMAGE_LACKS = frozenset(
+    {"ErrImagePull", "ImagePullBackOff", "ErrImageNeverPull", "InvalidImageName", "ImageInspectError"}
 )
 _OUT_OF_MEMORY = "OOMKilled"
 
@@ -82,23 +85,33 @@ def _model_loaded(supply: Supply, *, desired: int) -> Finding:
         return Finding(ConditionType.MODEL_LOADED, "False", "Loading", "no pod has loaded the model yet")
     if failed.trouble == _OUT_OF_MEMORY:
         return Finding(ConditionType.MODEL_LOADED, "False", "OutOfMemory", _failure_text(failed))
-    if failed.trouble in _LOAD_FAILURES or failed.trouble is None:
+    if failed.trouble in _ENGINE_ENDED or failed.trouble is None:
         return Finding(ConditionType.MODEL_LOADED, "False", "LoadFailed", _failure_text(failed))
     return Finding(ConditionType.MODEL_LOADED, "Unknown", "NotStarted", _failure_text(failed))
 
 
 def first_failure(supply: Supply) -> PodObservation | None:
-    """The pod to tell about: one with a named trouble before one that only takes too long."""
-    return min(supply.stuck, key=lambda pod: (pod.trouble is None, pod.name), default=None)
+    """The pod to tell about: one with a named trouble before one that only takes too long.
+
+    Where none is there to tell about, the latest that ended before it served.
+    """
+    stuck = min(supply.stuck, key=lambda pod: (pod.trouble is None, pod.name), default=None)
+    if stuck is not None or supply.loading:
+        return stuck
+    return max(supply.ended, key=lambda pod: pod.created_s, default=None)
 
 
 def failure_reason(pod: PodObservation, spec: ServiceSpec) -> str:
-    """One word for what keeps a pod from running."""
+    """One word for what keeps a pod from running, the same through all steps of a retry."""
     if pod.trouble == UNSCHEDULABLE:
         lacks_gpu = spec.engine.gpu_count > 0 and "nvidia.com/gpu" in (pod.trouble_message or "")
         return "InsufficientGPU" if lacks_gpu else UNSCHEDULABLE
     if pod.trouble == _OUT_OF_MEMORY:
         return "OutOfMemory"
+    if pod.trouble in _IMAGE_LACKS:
+        return "ImagePullFailed"
+    if pod.trouble in _ENGINE_ENDED:
+        return "EngineFailed"
     word = "".join(letter for letter in pod.trouble or "" if letter.isascii() and letter.isalnum())[:63]
     return word or "ModelLoadFailed"
 

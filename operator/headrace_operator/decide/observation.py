@@ -40,7 +40,6 @@ class Window:
     queue_time_s: Histogram | None = None
     ttft_s: Histogram | None = None
     itl_s: Histogram | None = None
-    e2e_s: Histogram | None = None
     step_budget_used_ratio: Histogram | None = None
     running_per_pod: float | None = None
     """Mean over time and pods of the requests that run."""
@@ -80,14 +79,14 @@ class PodObservation:
     phase: str
     ready: bool
     deleting: bool
-    template_hash: str | None
-    """Label `pod-template-hash`: which ReplicaSet made it."""
     ready_since_s: float | None = None
     """Last transition of its Ready condition, where it is ready."""
+    unready_since_s: float | None = None
+    """The same, where it is not ready (any more)."""
     restarts: int = 0
     trouble: str | None = None
-    """Why it does not run: Kubernetes' word, such as `Unschedulable`, `ImagePullBackOff`, `CrashLoopBackOff`,
-    `OOMKilled`. None where it is well or simply starting."""
+    """Why it does not run: Kubernetes' word, such as `Unschedulable`, `ImagePullBackOff`, `OOMKilled`, or
+    `Error` for an engine that ended. None where it is well or simply starting."""
     trouble_message: str | None = None
     draining_since_s: float | None = None
     scrape: Scrape | None = None

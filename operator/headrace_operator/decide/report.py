@@ -46,7 +46,7 @@ def status_of(
     is_same_limits = previous.limits == verdict.setting.limits and previous.limits_since_s is not None
     view = StatusView(
         generation=spec.generation,
-        replicas=sum(not pod.deleting for pod in observation.pods),
+        replicas=len(situation.supply.staying) + len(situation.supply.draining),
         ready_replicas=len(situation.supply.ready),
         setting=verdict.setting,
         selector=selector_text(spec.name),

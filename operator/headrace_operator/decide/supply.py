@@ -8,11 +8,16 @@ from headrace_operator.api.spec import ServiceSpec
 from headrace_operator.decide.observation import Observation, PodObservation
 
 UNSCHEDULABLE = "Unschedulable"
+ENDED = frozenset({"Failed", "Succeeded"})
 
 
 @dataclass(frozen=True, slots=True)
 class Supply:
-    """Pods by what they are to demand. Pods under deletion are in none of them."""
+    """Pods by what they are to demand. Pods under deletion are in none of them.
+
+    A pod that ended as a whole (evicted, refused by its node) has been replaced already: it serves nobody, its
+    ReplicaSet does not count it, and lowering the Deployment would take another.
+    """
 
     ready: tuple[PodObservation, ...]
     loading: tuple[PodObservation, ...]
@@ -20,6 +25,7 @@ class Supply:
     stuck: tuple[PodObservation, ...]
     """Not ready and in trouble, or longer than the start-up timeout."""
     draining: tuple[PodObservation, ...]
+    ended: tuple[PodObservation, ...]
     deployed_replicas: int | None
     """What the live Deployment asks for; None where there is none."""
     is_rolling_out: bool
@@ -36,7 +42,8 @@ class Supply:
 
 def supply(observation: Observation, spec: ServiceSpec, *, now_s: float) -> Supply:
     """The service's pods, sorted out."""
-    pods = sorted((pod for pod in observation.pods if not pod.deleting), key=lambda pod: pod.name)
+    known = sorted((pod for pod in observation.pods if not pod.deleting), key=lambda pod: pod.name)
+    pods = [pod for pod in known if pod.phase not in ENDED]
     staying = [pod for pod in pods if pod.draining_since_s is None]
     starting = [pod for pod in staying if not pod.ready]
     deployment = observation.children.get("Deployment")
@@ -45,13 +52,16 @@ def supply(observation: Observation, spec: ServiceSpec, *, now_s: float) -> Supp
         loading=tuple(pod for pod in starting if not _is_stuck(pod, spec, now_s)),
         stuck=tuple(pod for pod in starting if _is_stuck(pod, spec, now_s)),
         draining=tuple(pod for pod in pods if pod.draining_since_s is not None),
+        ended=tuple(pod for pod in known if pod.phase in ENDED),
         deployed_replicas=_deployed_replicas(deployment),
         is_rolling_out=_is_rolling_out(deployment),
     )
 
 
 def _is_stuck(pod: PodObservation, spec: ServiceSpec, now_s: float) -> bool:
-    return pod.trouble is not None or now_s - pod.created_s > spec.engine.startup_timeout_s
+    # A pod that served for long has as much time to come back as a new one has to come.
+    since_s = pod.created_s if pod.unready_since_s is None else max(pod.created_s, pod.unready_since_s)
+    return pod.trouble is not None or now_s - since_s > spec.engine.startup_timeout_s
 
 
 def _deployed_replicas(deployment: Mapping[str, Any] | None) -> int | None:
@@ -62,5 +72,7 @@ def _deployed_replicas(deployment: Mapping[str, Any] | None) -> int | None:
 
 
 def _is_rolling_out(deployment: Mapping[str, Any] | None) -> bool:
-    status = (deployment or {}).get("status") or {}
+    if deployment is None:
+        return False
+    status = deployment.get("status") or {}
     return (status.get("replicas") or 0) > (status.get("updatedReplicas") or 0)

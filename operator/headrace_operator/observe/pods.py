@@ -28,9 +28,9 @@ def observe_pod(
         created_s=unix_s(metadata.get("creationTimestamp")) or 0.0,
         phase=status.get("phase") or "Unknown",
         ready=_is_true(status, "Ready"),
-        ready_since_s=_true_since_s(status, "Ready"),
+        ready_since_s=_ready_since_s(status, "True"),
+        unready_since_s=_ready_since_s(status, "False"),
         deleting="deletionTimestamp" in metadata,
-        template_hash=(metadata.get("labels") or {}).get("pod-template-hash"),
         restarts=int(engine.get("restartCount") or 0),
         trouble=trouble,
         trouble_message=message[:MAX_MESSAGE] if message else None,
@@ -64,18 +64,20 @@ def _engine_status(status: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _trouble(status: Mapping[str, Any], engine: Mapping[str, Any]) -> tuple[str | None, str | None]:
-    """The first thing that keeps the pod from running, in Kubernetes' words."""
-    if status.get("phase") == "Failed" and status.get("reason"):
-        return status["reason"], status.get("message")
+    """The first thing that keeps the pod from running, in Kubernetes' words.
+
+    An engine that ended is in trouble until it is ready again, not only while it waits for its next start:
+    the same failure reads the same through all of a crash loop.
+    """
+    if status.get("phase") == "Failed":
+        return status.get("reason") or "Failed", status.get("message")
     state = engine.get("state") or {}
-    terminated = state.get("terminated") or (engine.get("lastState") or {}).get("terminated") or {}
-    if "terminated" in state:
-        return terminated.get("reason") or "Error", _last_words(terminated)
+    ended = state.get("terminated") or (engine.get("lastState") or {}).get("terminated")
+    if ended and not engine.get("ready"):
+        return ended.get("reason") or "Error", _last_words(ended)
     waiting = state.get("waiting") or {}
     if waiting.get("reason") and waiting["reason"] not in STARTING_REASONS:
-        if terminated.get("reason") == "OOMKilled":
-            return "OOMKilled", _last_words(terminated)
-        return waiting["reason"], terminated.get("message") or waiting.get("message")
+        return waiting["reason"], waiting.get("message")
     for condition in status.get("conditions") or ():
         if condition.get("type") == "PodScheduled" and condition.get("status") == "False":
             return condition.get("reason") or "Unschedulable", condition.get("message")
@@ -93,11 +95,12 @@ def _is_true(status: Mapping[str, Any], condition_type: str) -> bool:
     )
 
 
-def _true_since_s(status: Mapping[str, Any], condition_type: str) -> float | None:
+def _ready_since_s(status: Mapping[str, Any], value: str) -> float | None:
+    """Since when the Ready condition has had this value; None where it has another."""
     transitions = (
         unix_s(condition.get("lastTransitionTime"))
         for condition in status.get("conditions") or ()
-        if condition.get("type") == condition_type and condition.get("status") == "True"
+        if condition.get("type") == "Ready" and condition.get("status") == value
     )
     return next(transitions, None)
 

@@ -7,7 +7,7 @@ another.
 
 import asyncio
 import ipaddress
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 from dataclasses import dataclass
 
 import aiohttp
@@ -59,13 +59,6 @@ class Scraper:
 
     async def aclose(self) -> None:
         await self._session.close()
-
-    async def scrape_all(
-        self, targets: Sequence[Target], *, wanted: Collection[str]
-    ) -> dict[Target, Exposition | ScrapeFailure]:
-        """All targets at once, within the bound; returns when the slowest is done or given up."""
-        results = await asyncio.gather(*(self.scrape(target, wanted=wanted) for target in targets))
-        return dict(zip(targets, results, strict=True))
 
     async def scrape(self, target: Target, *, wanted: Collection[str]) -> Exposition | ScrapeFailure:
         async with self._slots:

@@ -1,6 +1,8 @@
 """Whether a live object is still what we rendered: every field that we own, and none of those others added.
 
-The API server fills in fields and rewrites quantities (`1000m` becomes `1`); neither is a difference.
+The API server fills in fields and rewrites quantities (`1000m` becomes `1`); neither is a difference. Nor is
+an item that somebody added to a list which server-side apply merges by key: applying leaves it there, so that
+it would be applied for ever. Other lists are compared as wholes.
 """
 
 from collections.abc import Mapping
@@ -11,6 +13,16 @@ from headrace_operator.api.units import quantity
 
 _QUANTITY_PARENTS = frozenset({"requests", "limits"})
 _NOT_COMPARED = frozenset({"apiVersion", "kind"})
+_MERGE_KEYS = {
+    "ownerReferences": ("uid",),
+    "containers": ("name",),
+    "volumes": ("name",),
+    "env": ("name",),
+    "volumeMounts": ("mountPath",),
+    # Of a container and of a Service: the first key that an item has.
+    "ports": ("containerPort", "port"),
+}
+"""List fields that server-side apply merges, with the key that tells their items apart."""
 
 
 def difference(live: Any, rendered: Any, path: str = "") -> str | None:
@@ -25,11 +37,26 @@ def difference(live: Any, rendered: Any, path: str = "") -> str | None:
         )
         return next((field for field in fields if field is not None), None)
     if isinstance(rendered, list):
-        if not isinstance(live, list) or len(live) != len(rendered):
-            return path
-        items = (difference(live[i], value, f"{path}[{i}]") for i, value in enumerate(rendered))
-        return next((item for item in items if item is not None), None)
+        return _list_difference(live, rendered, path)
     return None if live == rendered or _same_quantity(live, rendered, path) else path
+
+
+def _list_difference(live: Any, rendered: list[Any], path: str) -> str | None:
+    keys = _MERGE_KEYS.get(path.rpartition(".")[2])
+    if not isinstance(live, list) or (keys is None and len(live) != len(rendered)):
+        return path
+    for i, value in enumerate(rendered):
+        counterpart = live[i] if keys is None else _counterpart(live, value, keys)
+        found = difference(counterpart, value, f"{path}[{i}]")
+        if found is not None:
+            return found
+    return None
+
+
+def _counterpart(live: list[Any], rendered: Mapping[str, Any], keys: tuple[str, ...]) -> Any:
+    """The live item that is the rendered one; None where it is gone."""
+    key = next(key for key in keys if key in rendered)
+    return next((item for item in live if item.get(key) == rendered[key]), None)
 
 
 def _same_quantity(live: Any, rendered: Any, path: str) -> bool:

@@ -23,7 +23,6 @@ class Distribution(StrEnum):
     QUEUE_TIME = "queue_time_s"
     TTFT = "ttft_s"
     ITL = "itl_s"
-    E2E = "e2e_s"
     STEP_BUDGET_USED = "step_budget_used_ratio"
 
 
@@ -67,7 +66,6 @@ HEADRACE_DISTRIBUTIONS: Mapping[Distribution, str] = {
     Distribution.QUEUE_TIME: "headrace_queue_time_seconds",
     Distribution.TTFT: "headrace_time_to_first_token_seconds",
     Distribution.ITL: "headrace_inter_token_latency_seconds",
-    Distribution.E2E: "vllm:e2e_request_latency_seconds",
     Distribution.STEP_BUDGET_USED: "headrace_step_budget_used_ratio",
 }
 HEADRACE_GAUGES: Mapping[Gauge, Series] = {

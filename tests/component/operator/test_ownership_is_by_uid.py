@@ -2,7 +2,7 @@
 
 import pytest
 
-from headrace_operator.observe.ownership import PodOwnership
+from headrace_operator.observe.ownership import ASK_AGAIN_S, PodOwnership
 
 PATH = "/apis/apps/v1/namespaces/default/replicasets/"
 
@@ -19,12 +19,24 @@ DEPLOYMENT = obj("chat-engine", "dep", owner("InferenceService", "chat", "svc"))
 POD = obj("chat-engine-abc-1", "pod", owner("ReplicaSet", "chat-engine-abc", "rs"))
 
 
+class Clock:
+    now_s = 0.0
+
+    def __call__(self):
+        return self.now_s
+
+
 @pytest.fixture
-def ownership(api_server, client):
+def clock():
+    return Clock()
+
+
+@pytest.fixture
+def ownership(api_server, client, clock):
     api_server.objects[PATH + "chat-engine-abc"] = obj(
         "chat-engine-abc", "rs", owner("Deployment", "chat-engine", "dep")
     )
-    return PodOwnership(client)
+    return PodOwnership(client, clock=clock)
 
 
 async def owned(ownership, *pods, deployment=DEPLOYMENT, service_uid="svc"):
@@ -60,6 +72,29 @@ async def test_a_replicaset_of_another_deployment_does_not_count(api_server, own
         "chat-engine-abc", "rs", owner("Deployment", "chat-engine", "old")
     )
     assert await owned(ownership, POD) == []
+
+
+async def test_a_replicaset_that_another_deployment_adopts_counts_for_that_one(api_server, ownership, clock):
+    again = obj("chat-engine", "dep again", owner("InferenceService", "chat", "svc"))
+    assert await owned(ownership, POD) == ["pod"]
+    api_server.objects[PATH + "chat-engine-abc"] = obj("chat-engine-abc", "rs")
+    clock.now_s += ASK_AGAIN_S + 1
+    assert await owned(ownership, POD, deployment=again) == [], "orphaned, not adopted yet"
+    api_server.objects[PATH + "chat-engine-abc"] = obj(
+        "chat-engine-abc", "rs", owner("Deployment", "chat-engine", "dep again")
+    )
+    clock.now_s += ASK_AGAIN_S + 1
+    assert await owned(ownership, POD, deployment=again) == ["pod"]
+
+
+async def test_a_pod_of_somebody_elses_replicaset_costs_few_calls(api_server, ownership, clock):
+    api_server.objects[PATH + "chat-engine-abc"] = obj(
+        "chat-engine-abc", "rs", owner("Deployment", "chat-engine", "theirs")
+    )
+    for _ in range(50):
+        assert await owned(ownership, POD) == []
+        clock.now_s += 1.0
+    assert len(api_server.requests) <= 6
 
 
 @pytest.mark.parametrize("deployment", [None, obj("chat-engine", "dep")])

@@ -109,6 +109,14 @@ def test_a_pod_that_serves_nothing_yet_goes_without_a_drain(trouble):
     assert gone.annotate == ()
 
 
+def test_an_evicted_pod_is_not_counted_so_that_no_serving_one_is_removed_for_it():
+    """Its ReplicaSet does not count it either: lowering would take one that serves, undrained."""
+    evicted = pod(2, ready=False, phase="Failed", trouble="Evicted")
+    first = next_steps([serving(0, 5), serving(1, 2), evicted], desired=1, deployed=2)
+    assert first.deployment_replicas == 2
+    assert [mark.pod_name for mark in first.annotate] == [serving(1, 2).name]
+
+
 def test_during_a_rollout_nothing_is_taken_away():
     assert next_steps([serving(0, 5), serving(1, 0)], desired=1, updated=1).deployment_replicas == 2
 

@@ -47,8 +47,12 @@ def test_a_new_service_gets_its_children_in_the_order_in_which_they_are_needed()
     ("trouble", "message", "ready", "loaded"),
     [
         ("Unschedulable", "0/1 nodes: Insufficient nvidia.com/gpu", "InsufficientGPU", "NotStarted"),
-        ("ImagePullBackOff", "no such image", "ImagePullBackOff", "NotStarted"),
-        ("CrashLoopBackOff", "unknown architecture Foo", "CrashLoopBackOff", "LoadFailed"),
+        ("ErrImagePull", "no such image", "ImagePullFailed", "NotStarted"),
+        ("ImagePullBackOff", "no such image", "ImagePullFailed", "NotStarted"),
+        ("InvalidImageName", "couldn't parse", "ImagePullFailed", "NotStarted"),
+        ("Error", "unknown architecture Foo", "EngineFailed", "LoadFailed"),
+        ("Completed", "exit code 0", "EngineFailed", "LoadFailed"),
+        ("CreateContainerConfigError", "no configmap", "CreateContainerConfigError", "NotStarted"),
         ("OOMKilled", "exit code 137", "OutOfMemory", "OutOfMemory"),
     ],
 )
@@ -59,6 +63,24 @@ def test_what_keeps_a_pod_from_running_is_the_reason_of_ready(trouble, message, 
     assert found["Ready"]["reason"] == ready
     assert message in found["Ready"]["message"]
     assert found["ModelLoaded"]["reason"] == loaded
+
+
+def test_a_pod_that_its_node_evicted_is_told_only_while_nothing_takes_its_place():
+    evicted = pod(1, ready=False, phase="Failed", trouble="Evicted", trouble_message="low on memory")
+    alone = plan(pods=(evicted,), deployed=1).status
+    assert conditions(alone)["Ready"]["reason"] == "Evicted"
+    assert alone["replicas"] == 0
+    replaced = plan(pods=(evicted, pod(2, ready=False)), deployed=1).status
+    assert conditions(replaced)["Ready"]["reason"] == "Loading"
+    served = plan(pods=(evicted, pod()), deployed=1).status
+    assert (served["replicas"], conditions(served)["Progressing"]["reason"]) == (1, "RolloutComplete")
+
+
+def test_a_pod_that_served_for_long_is_given_time_to_come_back():
+    restarting = pod(ready=False, created_s=NOW_S - 86400.0, unready_since_s=NOW_S - 10.0)
+    assert conditions(plan(pods=(restarting,)).status)["Ready"]["reason"] == "Loading"
+    gone = pod(ready=False, created_s=NOW_S - 86400.0, unready_since_s=NOW_S - 1000.0)
+    assert conditions(plan(pods=(gone,)).status)["Ready"]["reason"] == "ModelLoadFailed"
 
 
 def test_a_service_at_zero_is_ready_and_not_progressing():

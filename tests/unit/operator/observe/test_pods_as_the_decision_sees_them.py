@@ -42,7 +42,7 @@ def test_a_pod_that_serves():
         None,
     )
     assert (observed.ready, observed.ready_since_s, observed.created_s) == (True, unix_s(NOON), unix_s(NOON))
-    assert (observed.ip, observed.restarts, observed.template_hash) == ("10.0.0.1", 2, "abc")
+    assert (observed.ip, observed.restarts, observed.unready_since_s) == ("10.0.0.1", 2, None)
     assert (observed.trouble, observed.scrape, observed.deleting, observed.draining_since_s) == (
         None,
         None,
@@ -78,7 +78,7 @@ def test_a_pod_that_is_drained_and_deleted():
                 "state": {"waiting": {"reason": "CrashLoopBackOff", "message": "back-off"}},
                 "lastState": {"terminated": {"reason": "Error", "exitCode": 1, "message": "no config.json"}},
             },
-            "CrashLoopBackOff",
+            "Error",
             "no config.json",
         ),
         (
@@ -99,12 +99,33 @@ def test_a_pod_that_is_drained_and_deleted():
         ),
         (
             {"phase": "Running"},
-            {"state": {"running": {}}, "lastState": {"terminated": {"reason": "Error"}}},
+            {
+                "state": {"running": {}},
+                "lastState": {"terminated": {"reason": "Error", "message": "no config.json"}},
+            },
+            "Error",
+            "no config.json",
+        ),
+        (
+            {"phase": "Running"},
+            {"ready": True, "state": {"running": {}}, "lastState": {"terminated": {"reason": "Error"}}},
             None,
             None,
         ),
+        ({"phase": "Failed"}, None, "Failed", None),
     ],
-    ids=["unschedulable", "creating", "pull", "crash", "memory", "ended", "evicted", "running again"],
+    ids=[
+        "unschedulable",
+        "creating",
+        "pull",
+        "crash",
+        "memory",
+        "ended",
+        "evicted",
+        "tries again",
+        "serves again",
+        "failed",
+    ],
 )
 def test_trouble_is_told_in_kubernetes_words(status, container, trouble, message):
     observed = observe_pod(pod(status, container=container), None)
@@ -113,6 +134,19 @@ def test_trouble_is_told_in_kubernetes_words(status, container, trouble, message
         assert observed.trouble_message is None
     else:
         assert message in observed.trouble_message
+
+
+def test_all_states_of_a_crash_loop_tell_the_same():
+    ended = {"terminated": {"reason": "Error", "exitCode": 1, "message": "no config.json in /models"}}
+    waits = {"waiting": {"reason": "CrashLoopBackOff", "message": "back-off 40s restarting failed container"}}
+    states = (
+        {"state": ended},
+        {"state": waits, "lastState": ended},
+        {"state": {"running": {}}, "lastState": ended},
+    )
+    told = {observe_pod(pod(container=state), None).trouble_message for state in states}
+    words = {observe_pod(pod(container=state), None).trouble for state in states}
+    assert (words, told) == ({"Error"}, {"no config.json in /models"})
 
 
 def test_a_long_last_word_is_cut():

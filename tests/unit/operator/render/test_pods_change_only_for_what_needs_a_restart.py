@@ -110,8 +110,16 @@ def test_what_the_api_server_fills_in_is_no_drift():
             lambda live: live["spec"]["template"]["spec"]["containers"][0].update(image="evil:1"),
         ),
         (
-            "spec.template.spec.containers",
-            lambda live: live["spec"]["template"]["spec"]["containers"].append({"name": "side"}),
+            "spec.template.spec.containers[0].args",
+            lambda live: live["spec"]["template"]["spec"]["containers"][0]["args"].append("--dtype=float64"),
+        ),
+        (
+            "spec.template.spec.containers[0].env[0]",
+            lambda live: live["spec"]["template"]["spec"]["containers"][0]["env"].pop(0),
+        ),
+        (
+            "spec.template.spec.volumes[0].configMap.name",
+            lambda live: live["spec"]["template"]["spec"]["volumes"][0]["configMap"].update(name="theirs"),
         ),
         ("metadata.labels.app.kubernetes.io/name", lambda live: live["metadata"]["labels"].clear()),
     ],
@@ -122,6 +130,43 @@ def test_what_somebody_edits_is_drift_and_the_path_is_named(path, edit):
     edit(live)
     assert is_drifted(live, made)
     assert difference(live, made) == path
+
+
+ADDITIONS = {
+    "a container": lambda live: live["spec"]["template"]["spec"]["containers"].insert(0, {"name": "side"}),
+    "a variable": lambda live: live["spec"]["template"]["spec"]["containers"][0]["env"].insert(
+        0, {"name": "FOO", "value": "bar"}
+    ),
+    "a port": lambda live: live["spec"]["template"]["spec"]["containers"][0]["ports"].insert(
+        0, {"containerPort": 9, "protocol": "TCP"}
+    ),
+    "a volume": lambda live: live["spec"]["template"]["spec"]["volumes"].insert(
+        0, {"name": "x", "emptyDir": {}}
+    ),
+    "a mount": lambda live: live["spec"]["template"]["spec"]["containers"][0]["volumeMounts"].insert(
+        0, {"name": "x", "mountPath": "/x"}
+    ),
+    "an owner": lambda live: live["metadata"]["ownerReferences"].insert(0, {"uid": "other"}),
+    "a label": lambda live: live["metadata"]["labels"].update(team="a"),
+}
+
+
+@pytest.mark.parametrize("addition", ADDITIONS)
+def test_what_somebody_adds_is_no_drift_because_applying_would_leave_it_there(addition):
+    made = rendered(service())["Deployment"]
+    live = deepcopy(made)
+    ADDITIONS[addition](live)
+    assert live != made
+    assert not needs_apply(live, made)
+
+
+def test_a_port_that_somebody_adds_to_the_service_is_no_drift():
+    made = rendered(service())["Service"]
+    live = deepcopy(made)
+    live["spec"]["ports"].insert(0, {"name": "metrics", "port": 9, "protocol": "TCP"})
+    assert not needs_apply(live, made)
+    live["spec"]["ports"].pop()
+    assert difference(live, made) == "spec.ports[0]"
 
 
 def test_a_new_spec_is_no_drift():
