@@ -10,14 +10,23 @@ app = typer.Typer(help="Models on this machine.", no_args_is_help=True)
 
 
 @app.command("add")
-def add(name: Annotated[str, typer.Argument(help="A name that `headrace models list` shows.")]) -> None:
-    """Fetch or make a model of the catalog, check it by its answers, and put it into the models directory."""
+def add(
+    name: Annotated[
+        str, typer.Argument(help="A name that `headrace models list` shows, or hf://ORG/NAME[@REVISION].")
+    ],
+) -> None:
+    """Put a model into the models directory: one of the catalog, made and checked by its answers, or one of
+    a Hugging Face hub.
+    """
     from headrace_engine.runner.catalog import CATALOG
     from headrace_engine.runner.catalog.entry import AddError
     from headrace_engine.runner.errors import ModelLoadError
     from headrace_engine.runner.model_directory import models_directory
 
     console = Console(stderr=True, soft_wrap=True)
+    if name.startswith("hf://"):
+        _add_from_hub(name, console)
+        return
     entry = CATALOG.get(name)
     if entry is None:
         console.print(
@@ -40,6 +49,18 @@ def add(name: Annotated[str, typer.Argument(help="A name that `headrace models l
     console.print(f"{name} {'is in' if was_added else 'was already in'} {models / name}")
 
 
+def _add_from_hub(uri: str, console: Console) -> None:
+    from headrace_engine.runner.errors import ModelLoadError
+    from headrace_engine.runner.hub.fetch import fetch
+
+    try:
+        directory = fetch(uri)
+    except ModelLoadError as error:
+        console.print(f"[red]{uri} was not added:[/] {error}")
+        raise typer.Exit(1) from error
+    console.print(f"{uri} is in {directory}: serve it as {directory.name}")
+
+
 @app.command("list")
 def list_models() -> None:
     """Show the models that stand in the models directory and those that can be added."""
@@ -48,7 +69,11 @@ def list_models() -> None:
 
     models = models_directory()
     present = (
-        {path.name for path in models.iterdir() if (path / "config.json").is_file()}
+        {
+            path.name
+            for path in models.iterdir()
+            if (path / "config.json").is_file() and not path.name.startswith(".")
+        }
         if models.is_dir()
         else set()
     )

@@ -37,21 +37,41 @@ def models_directory() -> Path:
     return Path(os.environ.get("HEADRACE_MODELS") or cache_directory() / "models")
 
 
-def resolve_model(name_or_directory: str) -> Path:
-    """The directory of a model given as a path, or by its name in the models directory.
+def resolve_model(model: str) -> Path:
+    """The directory of a model: a path, a name in the models directory, a GGUF file (converted at first use),
+    or `hf://org/name[@revision]` (downloaded at first use).
 
     Raises:
-        ModelLoadError: neither exists.
+        ModelLoadError: there is none, or it cannot be had.
     """
-    path = Path(name_or_directory).expanduser()
-    if path.is_dir():
-        return path.resolve()
-    if path.name == name_or_directory and (named := models_directory() / name_or_directory).is_dir():
+    if model.startswith("hf://"):
+        from headrace_engine.runner.hub.fetch import fetch  # noqa: PLC0415 - the library, only where it is used
+
+        return fetch(model)
+    path = Path(model).expanduser()
+    if path.exists():
+        return as_directory(path).resolve()
+    if path.name == model and (named := models_directory() / model).is_dir():
         return named.resolve()
     raise ModelLoadError(
-        f"there is no model {name_or_directory!r}: it is neither a directory nor a name in "
-        f"{models_directory()}. `headrace models list` shows what can be added"
+        f"there is no model {model!r}: it is neither a directory, nor a GGUF file, nor a name in "
+        f"{models_directory()}. `headrace models list` shows what can be added; hf://ORG/NAME downloads"
     )
+
+
+def as_directory(path: Path) -> Path:
+    """`path` itself, or what the GGUF file at `path` was converted to.
+
+    Raises:
+        ModelLoadError: some other file, or one that cannot be converted.
+    """
+    if not path.is_file():
+        return path
+    if path.suffix != ".gguf":
+        raise ModelLoadError(f"{path} is no model: a model is a directory with safetensors, or a .gguf file")
+    from headrace_engine.runner.gguf_file.converted import converted  # noqa: PLC0415 - torch, only where it is used
+
+    return converted(path)
 
 
 def file_in(directory: Path, name: str) -> Path:

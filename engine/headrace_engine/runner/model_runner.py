@@ -20,6 +20,7 @@ from headrace_engine.runner.families import Model, family
 from headrace_engine.runner.kernels import Kernels
 from headrace_engine.runner.kernels.choose import choose_kernels
 from headrace_engine.runner.kv_cache import KVCache, KVShape, fit_blocks
+from headrace_engine.runner.model_directory import as_directory
 from headrace_engine.runner.sampler import Draw, sample
 from headrace_engine.runner.weights import Weights
 
@@ -72,7 +73,7 @@ class ModelRunner:
         attention_backend: str = "auto",
         seed: int = 0,
     ) -> "ModelRunner":
-        """Loads the model of a directory and allocates its KV cache.
+        """Loads the model of a directory (or of a GGUF file) and allocates its KV cache.
 
         `threads` None leaves torch's own choice; `max_model_len` None takes the model's; the KV cache is
         sized by `num_blocks`, else by `kv_cache_memory_bytes`, else so that `max_num_seqs` sequences of full
@@ -86,6 +87,7 @@ class ModelRunner:
         compute_type = _compute_type(dtype)
         if threads is not None:
             torch.set_num_threads(threads)
+        directory = as_directory(directory)
         config = ModelConfig.load(directory)
         length = _model_length(config, max_model_len)
         model = _load_model(directory, config, compute_type, length)

@@ -37,10 +37,19 @@ class RotaryTables:
 
 def rope_tables(rope: Rope, head_dim: int, max_positions: int) -> tuple[Tensor, Tensor]:
     """Cosines and sines, [positions, head_dim / 2] each, in float32."""
-    exponents = torch.arange(0, head_dim, 2, dtype=torch.int64).float() / head_dim
-    inverse_frequencies = _scaled(1.0 / (rope.theta**exponents), rope)
-    angles = torch.arange(max_positions).float()[:, None] * inverse_frequencies
+    angles = torch.arange(max_positions).float()[:, None] * inverse_frequencies(rope, head_dim)
     return angles.cos(), angles.sin()
+
+
+def inverse_frequencies(rope: Rope, head_dim: int) -> Tensor:
+    """What a position is multiplied with to give its angles, [head_dim / 2] in float32."""
+    exponents = torch.arange(0, head_dim, 2, dtype=torch.int64).float() / head_dim
+    frequencies = 1.0 / (rope.theta**exponents)
+    if rope.kind == "linear":
+        return frequencies / rope.factor
+    if rope.kind == "llama3":
+        return _llama3(frequencies, rope)
+    return frequencies
 
 
 def rotate(x: Tensor, cosines: Tensor, sines: Tensor) -> Tensor:
@@ -49,18 +58,10 @@ def rotate(x: Tensor, cosines: Tensor, sines: Tensor) -> Tensor:
     return torch.cat((first * cosines - second * sines, second * cosines + first * sines), dim=-1)
 
 
-def _scaled(inverse_frequencies: Tensor, rope: Rope) -> Tensor:
-    if rope.kind == "linear":
-        return inverse_frequencies / rope.factor
-    if rope.kind == "llama3":
-        return _llama3(inverse_frequencies, rope)
-    return inverse_frequencies
-
-
-def _llama3(inverse_frequencies: Tensor, rope: Rope) -> Tensor:
+def _llama3(frequencies: Tensor, rope: Rope) -> Tensor:
     """Llama 3.1: long waves are stretched by `factor`, short ones kept, those between interpolated."""
     original = rope.original_max_position_embeddings
-    wavelengths = 2 * math.pi / inverse_frequencies
+    wavelengths = 2 * math.pi / frequencies
     smooth = (original / wavelengths - rope.low_freq_factor) / (rope.high_freq_factor - rope.low_freq_factor)
     smooth = smooth.clamp(0.0, 1.0)
-    return (1 - smooth) * inverse_frequencies / rope.factor + smooth * inverse_frequencies
+    return (1 - smooth) * frequencies / rope.factor + smooth * frequencies

@@ -21,7 +21,7 @@ from headrace_engine.runner.detokenizer import (
     token_bytes,
 )
 from headrace_engine.runner.errors import ModelLoadError
-from headrace_engine.runner.model_directory import MAX_JSON_BYTES, file_in
+from headrace_engine.runner.model_directory import MAX_JSON_BYTES, as_directory, file_in
 from headrace_engine.runner.shield import Shield
 
 
@@ -41,11 +41,13 @@ class Tokenizer:
 
     @classmethod
     def load(cls, directory: Path) -> "Tokenizer":
-        """Reads `tokenizer.json`, and the chat template where there is one.
+        """Reads `tokenizer.json` of a directory (or of a converted GGUF file), and the chat template where
+        there is one.
 
         Raises:
             ModelLoadError: missing or malformed; the file is named.
         """
+        directory = as_directory(directory)
         path = file_in(directory, "tokenizer.json")
         if path.stat().st_size > MAX_JSON_BYTES:
             raise ModelLoadError(f"{path} is larger than {MAX_JSON_BYTES} bytes; no tokenizer needs that")

