@@ -1,4 +1,4 @@
-"""`headrace serve` and `headrace models`. Every flag is an environment variable too: `HEADRACE_<FLAG>`."""
+"""`headrace serve`, `generate` and `models`. Every flag of `serve` is a variable too: `HEADRACE_<FLAG>`."""
 
 from collections.abc import Callable
 from importlib.util import find_spec
@@ -34,9 +34,10 @@ def register(root: typer.Typer) -> None:
     """Adds the commands where the engine is installed."""
     if find_spec("torch") is None:
         return
-    from headrace_engine import models_cli
+    from headrace_engine import generate_cli, models_cli
 
     root.command("serve")(serve)
+    root.command("generate")(generate_cli.generate)
     root.add_typer(models_cli.app, name="models")
 
 

@@ -1,6 +1,7 @@
 """From checked parameters to engine requests: the bounds that depend on the model, and the defaults."""
 
 from headrace_engine.core.request import Request, Sampling
+from headrace_engine.server.engine import LoadedModel
 from headrace_engine.server.errors import invalid, too_long
 from headrace_engine.server.generation import Generation
 from headrace_engine.server.output import Output
@@ -29,7 +30,10 @@ def submit(
         raise invalid(param, f"This server runs at most {capacity.max_num_seqs} prompts at once.")
     serving.prompts.check_ids("stop_token_ids", parameters.stop_token_ids or ())
     requests = [
-        _request(serving, parameters, prompt, f"{answer_id}-{index}", arrival_s)
+        engine_request(
+            *(engine.model, parameters, prompt, f"{answer_id}-{index}", arrival_s),
+            queue_deadline_s=serving.queue_deadline_s,
+        )
         for index, prompt in enumerate(prompts)
     ]
     outputs = {
@@ -45,14 +49,20 @@ def submit(
     return Generation(engine, engine.submit(requests), outputs, param=param, retry_after_s=retry_after_s)
 
 
-def _request(
-    serving: Serving,
+def engine_request(
+    model: LoadedModel,
     parameters: GenerationParameters,
     prompt: tuple[int, ...],
     request_id: str,
     arrival_s: float,
+    *,
+    queue_deadline_s: float | None = None,
 ) -> Request:
-    model, deadline_s = serving.engine.model, serving.queue_deadline_s
+    """What the engine is asked, for one prompt of checked parameters.
+
+    Raises:
+        ApiError: 400, for what this model cannot do.
+    """
     return Request(
         request_id=request_id,
         prompt_token_ids=prompt,
@@ -62,7 +72,7 @@ def _request(
         stop_token_ids=_stop_ids(parameters, model.eos_token_ids),
         min_tokens=parameters.min_tokens or 0,
         priority=parameters.priority or 0,
-        queue_deadline_s=None if deadline_s is None else arrival_s + deadline_s,
+        queue_deadline_s=None if queue_deadline_s is None else arrival_s + queue_deadline_s,
     )
 
 

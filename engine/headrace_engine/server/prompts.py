@@ -47,7 +47,7 @@ class Prompts:
             ids = await self._off_loop(lambda: self._tokenizer.apply_chat_template(messages))
         except ChatTemplateError as error:
             raise invalid("messages", str(error)) from None
-        return self._fitting("messages", ids)
+        return self.fitting("messages", ids)
 
     async def completion(self, parameters: CompletionParameters) -> list[tuple[int, ...]]:
         return [await self._prompt(prompt) for prompt in parameters.prompts]
@@ -58,9 +58,9 @@ class Prompts:
 
     async def _prompt(self, prompt: str | list[int]) -> tuple[int, ...]:
         if isinstance(prompt, str):
-            return self._fitting("prompt", await self.text(prompt))
+            return self.fitting("prompt", await self.text(prompt))
         self.check_ids("prompt", prompt)
-        return self._fitting("prompt", prompt)
+        return self.fitting("prompt", prompt)
 
     def check_ids(self, param: str, ids: Sequence[int]) -> None:
         """Raises `ApiError` for an id that the model does not have."""
@@ -74,7 +74,8 @@ class Prompts:
                 param, f"{param}: {num_characters} characters cannot fit; at most {most} are read."
             )
 
-    def _fitting(self, param: str, ids: Sequence[int]) -> tuple[int, ...]:
+    def fitting(self, param: str, ids: Sequence[int]) -> tuple[int, ...]:
+        """Raises `ApiError` for a prompt of no tokens, or of so many that none is left for an answer."""
         if not ids:
             raise invalid(param, f"{param}: no token is left of this text.")
         if len(ids) >= self._max_model_len:

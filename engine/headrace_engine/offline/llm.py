@@ -1,0 +1,223 @@
+"""A model in this process: prompts in, outputs back, all prompts of a call batched as the server would.
+
+The step loop and the scheduler are the server's own; a call submits its prompts together and reads the loop's
+reports until the last has ended. One call at a time: it raises in a second thread rather than mix answers.
+"""
+
+import threading
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from itertools import count
+from queue import SimpleQueue
+from typing import Any, Self
+
+from headrace_engine.core.limits import Limits
+from headrace_engine.core.plan import Finished
+from headrace_engine.core.request import FinishReason
+from headrace_engine.core.scheduler import Scheduler
+from headrace_engine.offline.answer import Answer, RequestOutput
+from headrace_engine.offline.sampling_params import SamplingParams
+from headrace_engine.runner.chat_template import ChatTemplateError
+from headrace_engine.server.admission import engine_request
+from headrace_engine.server.config import ServeConfig
+from headrace_engine.server.engine import LoadedModel
+from headrace_engine.server.errors import ApiError
+from headrace_engine.server.loading import load_model
+from headrace_engine.server.loop import StepLoop
+from headrace_engine.server.output import Output
+from headrace_engine.server.parameters import (
+    GenerationParameters,
+    chat_parameters,
+    completion_parameters,
+)
+from headrace_engine.server.prompts import Prompts
+from headrace_engine.telemetry.report import StepReport
+
+Prompt = str | Sequence[int]
+Message = Mapping[str, Any]
+_UNBOUNDED = 2**31 - 1
+
+
+class RequestRefused(ValueError):  # noqa: N818 - what it is, in the API's word
+    """A prompt or a parameter that the model cannot take; nothing of the call was kept. `param` names it."""
+
+    def __init__(self, message: str, param: str | None = None) -> None:
+        super().__init__(message)
+        self.param = param
+
+
+class EngineFailed(RuntimeError):  # noqa: N818 - as above
+    """A step could not be computed; this `LLM` is of no more use. The log has the reason."""
+
+
+class LLM:
+    """Loads a model when it is made. Close it, or use it in a `with` statement."""
+
+    def __init__(
+        self, model: str | LoadedModel, *, enable_prefix_caching: bool = True, **options: Any
+    ) -> None:
+        """`model` is a directory, a name in the models directory, or a model that is loaded already;
+        `options` are the fields of `ServeConfig` that loading heeds: `dtype`, `threads`, `max_model_len`,
+        `max_num_seqs` and so on.
+
+        Raises:
+            ModelLoadError: it cannot be loaded; the message names the fix.
+        """
+        loaded = load_model(ServeConfig(model=model, **options)) if isinstance(model, str) else model
+        capacity = loaded.capacity
+        limits = Limits(
+            capacity.max_num_seqs,
+            capacity.max_num_batched_tokens,
+            max_num_queued_reqs=_UNBOUNDED,
+            max_num_queued_tokens=_UNBOUNDED,
+        )
+        self._model = loaded
+        self._prompts = Prompts(
+            loaded.tokenizer, max_model_len=capacity.max_model_len, vocab_size=loaded.vocab_size
+        )
+        self._reports: SimpleQueue[StepReport] = SimpleQueue()
+        self._names = (f"offline-{number}" for number in count())
+        self._busy = threading.Lock()
+        self._loop = StepLoop(
+            Scheduler(capacity=capacity, limits=limits, enable_prefix_caching=enable_prefix_caching),
+            loaded.runner,
+            deliver=self._reports.put,
+            on_failure=lambda: None,
+        )
+        self._loop.start()
+
+    def close(self) -> None:
+        """Ends the step loop. Closing twice is no error."""
+        self._loop.stop()
+        self._prompts.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def generate(
+        self,
+        prompts: Prompt | Sequence[Prompt],
+        sampling_params: SamplingParams | Sequence[SamplingParams] | None = None,
+    ) -> list[RequestOutput]:
+        """Continues each prompt, a text or token ids; answers in the order of the prompts.
+
+        One `SamplingParams` is for all, a list has one for each prompt.
+
+        Raises:
+            RequestRefused: a prompt or a parameter cannot be taken.
+            EngineFailed: a step could not be computed.
+        """
+        many = [prompts] if _is_one_prompt(prompts) else list(prompts)
+        return self._whole(
+            [self._completion(*pair) for pair in zip(many, _each(sampling_params, len(many)), strict=True)]
+        )
+
+    def chat(
+        self,
+        messages: Sequence[Message] | Sequence[Sequence[Message]],
+        sampling_params: SamplingParams | Sequence[SamplingParams] | None = None,
+    ) -> list[RequestOutput]:
+        """Answers a conversation, or each of several, by the model's chat template. Raises as `generate`."""
+        many = [messages] if messages and isinstance(messages[0], Mapping) else list(messages)
+        return self._whole(
+            [self._chat(*pair) for pair in zip(many, _each(sampling_params, len(many)), strict=True)]
+        )
+
+    def stream(
+        self, prompt: Prompt | Sequence[Message], sampling_params: SamplingParams | None = None
+    ) -> Iterator[str]:
+        """The answer to one prompt or conversation, piece by piece as it comes. Raises as `generate`."""
+        params = sampling_params or SamplingParams()
+        is_chat = not isinstance(prompt, str) and bool(prompt) and isinstance(prompt[0], Mapping)
+        answer = self._chat(prompt, params) if is_chat else self._completion(prompt, params)
+        return (text for _, text in self._run([answer]) if text)
+
+    def _whole(self, answers: list[Answer]) -> list[RequestOutput]:
+        for _ in self._run(answers):
+            pass
+        return [answer.result() for answer in answers]
+
+    def _completion(self, prompt: Any, params: SamplingParams) -> Answer:
+        body = {"model": "-", "prompt": prompt if isinstance(prompt, str) else list(prompt), **params.body()}
+        with _refusals():
+            parameters = completion_parameters(body)
+            is_text = isinstance(prompt, str)
+            ids = self._model.tokenizer.encode(prompt) if is_text else list(prompt)
+            self._prompts.check_ids("prompt", ids)
+            return self._answer(parameters, self._prompts.fitting("prompt", ids), prompt if is_text else None)
+
+    def _chat(self, messages: Any, params: SamplingParams) -> Answer:
+        with _refusals():
+            parameters = chat_parameters({"model": "-", "messages": list(messages), **params.body()})
+            conversation = [{"role": each.role, "content": each.text} for each in parameters.messages]
+            ids = self._model.tokenizer.apply_chat_template(conversation)
+            return self._answer(parameters, self._prompts.fitting("messages", ids), None)
+
+    def _answer(self, parameters: GenerationParameters, ids: tuple[int, ...], prompt: str | None) -> Answer:
+        self._prompts.check_ids("stop_token_ids", parameters.stop_token_ids or ())
+        request = engine_request(self._model, parameters, ids, next(self._names), time.monotonic())
+        output = Output(
+            self._model.tokenizer.decoder(),
+            num_prompt_tokens=len(ids),
+            stop=parameters.stop_strings,
+            min_tokens=request.min_tokens,
+        )
+        return Answer(request, output, prompt)
+
+    def _run(self, answers: list[Answer]) -> Iterator[tuple[Answer, str]]:
+        """Each answer that grows, with its new text, until all have ended. Left early, it ends the others."""
+        if not self._busy.acquire(blocking=False):
+            raise RuntimeError("this LLM is answering another call; make one call at a time")
+        left = {answer.request.request_id: answer for answer in answers}
+        try:
+            self._loop.submit([answer.request for answer in answers])
+            while left:
+                yield from self._grown(self._reports.get(), left)
+        finally:
+            self._loop.abort(left)
+            self._busy.release()
+
+    def _grown(self, report: StepReport, left: dict[str, Answer]) -> Iterator[tuple[Answer, str]]:
+        for request, rejection in report.rejected:
+            if request.request_id in left:
+                if rejection.reason == "draining":
+                    raise EngineFailed("this LLM has failed or was closed; make another")
+                raise RequestRefused(rejection.message)
+        for event in report.events:
+            if (answer := left.get(event.request_id)) is None:
+                continue
+            if isinstance(event, Finished) and event.reason is FinishReason.ERROR:
+                raise EngineFailed(event.message or "a step could not be computed")
+            text = answer.grow(event)
+            if answer.finish_reason is not None:
+                del left[event.request_id]
+                if not isinstance(event, Finished):
+                    self._loop.abort([event.request_id], answer.finish_reason)
+            yield answer, text
+
+
+@contextmanager
+def _refusals() -> Iterator[None]:
+    """Turns the API's refusals into a program's."""
+    try:
+        yield
+    except ApiError as error:
+        raise RequestRefused(error.body.message, error.body.param) from None
+    except ChatTemplateError as error:
+        raise RequestRefused(str(error), "messages") from None
+
+
+def _is_one_prompt(prompts: Any) -> bool:
+    return isinstance(prompts, str) or (bool(prompts) and isinstance(prompts[0], int))
+
+
+def _each(params: SamplingParams | Sequence[SamplingParams] | None, num_prompts: int) -> list[SamplingParams]:
+    if params is None or isinstance(params, SamplingParams):
+        return [params or SamplingParams()] * num_prompts
+    if len(params) != num_prompts:
+        raise ValueError(f"there are {num_prompts} prompts and {len(params)} sampling parameters")
+    return list(params)
