@@ -30,6 +30,12 @@ class Decision:
     def __str__(self) -> str:
         return f"{self.action} ({self.reason}): {self.message}"
 
+    @property
+    def rejected(self) -> tuple[str, ...]:
+        """What was considered and not done, with the reason; history does not keep it."""
+        alternatives = self.raw.get("alternatives") or []
+        return tuple(f"{other['action']} ({other['rejected']}): {other['message']}" for other in alternatives)
+
 
 @dataclass(frozen=True, slots=True)
 class ServiceView:

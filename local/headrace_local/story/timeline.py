@@ -51,10 +51,17 @@ class Timeline:
                 self._known.add(change.id)
                 self.applied.append(change)
                 self._stage.narrator.news(f"operator: {change}")
+                self._tell_rejected(change)
         met = self.view.condition("SLOMet")
         if met is not None and (self._slo_met is None or met.status != self._slo_met.status):
             self._stage.narrator.tell(f"{met}: {met.message}")
         self._slo_met = met
+
+    def _tell_rejected(self, change: Decision) -> None:
+        decision = self.view.decision
+        if decision is not None and decision.id == change.id:
+            for rejected in decision.rejected:
+                self._stage.narrator.tell(f"  rather than {rejected}")
 
     def _row(self) -> tuple[str, ...]:
         records = self._crowd.records

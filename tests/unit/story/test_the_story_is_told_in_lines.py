@@ -92,7 +92,15 @@ def test_a_status_is_read_as_written():
                 "replicas": 2,
                 "activeLimits": {"maxNumSeqs": 4, "maxNumBatchedTokens": 256},
                 "conditions": [{"type": "Ready", "status": "True", "reason": "Serving", "message": "2 of 2"}],
-                "decision": {"id": "b", "action": "Hold", "reason": "WithinTarget", "message": "fine"},
+                "decision": {
+                    "id": "b",
+                    "action": "Hold",
+                    "reason": "WithinTarget",
+                    "message": "fine",
+                    "alternatives": [
+                        {"action": "ScaleDown", "rejected": "AtMin", "message": "at minReplicas 1"}
+                    ],
+                },
                 "history": [
                     {"id": "a", "action": "ScaleUp", "reason": "QueueTimeOverBudget", "message": "queue"}
                 ],
@@ -102,4 +110,5 @@ def test_a_status_is_read_as_written():
     assert view.limits_text == "4/256"
     assert view.is_true("Ready")
     assert str(view.condition("Ready")) == "Ready=True (Serving)"
+    assert view.decision.rejected == ("ScaleDown (AtMin): at minReplicas 1",)
     assert str(view.history[0]) == "ScaleUp (QueueTimeOverBudget): queue"
