@@ -29,10 +29,10 @@ def one_thread():
 
 @pytest.fixture(scope="module", params=FAMILIES)
 def family(request, tmp_path_factory):
-    """A model's directory, and for each prompt what transformers generates."""
+    """A model's directory, what transformers generates for each prompt, and what it computes with."""
     directory = tmp_path_factory.mktemp("family")
     model = make(request.param, directory)
-    return directory, [Oracle.ask(model, prompt, NEW_TOKENS) for prompt in PROMPTS]
+    return directory, [Oracle.ask(model, prompt, NEW_TOKENS) for prompt in PROMPTS], model
 
 
 @pytest.fixture(scope="module", params=["native", "torch"])
@@ -83,6 +83,19 @@ def test_under_any_schedule(runner, family, chosen, budget, seats, num_blocks, d
         arrivals=arrivals,
     )
     assert_all_match(served, family[1], chosen)
+
+
+@pytest.mark.parametrize("backend", ["native", "torch"])
+def test_in_bfloat16_every_token_is_one_that_float32_finds_nearly_best(family, backend):
+    directory, _, model = family
+    runner = load(directory, backend=backend, dtype="bfloat16")
+    served = serve(runner, PROMPTS, NEW_TOKENS, max_num_batched_tokens=24)
+    for number, prompt in enumerate(PROMPTS):
+        tokens = served.tokens[f"r{number}"]
+        with torch.inference_mode():
+            logits = model(torch.tensor([[*prompt, *tokens]])).logits[0, len(prompt) - 1 : -1]
+        regret = logits.max(-1).values - logits.gather(1, torch.tensor(tokens)[:, None])[:, 0]
+        assert (regret / logits.std(-1)).max() < 0.2
 
 
 def test_every_family_that_is_served_is_tested():

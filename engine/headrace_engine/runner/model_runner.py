@@ -13,6 +13,7 @@ import torch
 from headrace_engine.core.plan import Outcome, Plan, Row
 from headrace_engine.runner import memory
 from headrace_engine.runner.batch import Batch
+from headrace_engine.runner.budget import MemoryBudget, step_bytes, weight_bytes
 from headrace_engine.runner.chance import request_key, seed_key, uniform
 from headrace_engine.runner.config import ModelConfig
 from headrace_engine.runner.errors import ModelLoadError
@@ -90,15 +91,21 @@ class ModelRunner:
         directory = as_directory(directory)
         config = ModelConfig.load(directory)
         length = _model_length(config, max_model_len)
-        model = _load_model(directory, config, compute_type, length)
         shape = KVShape(
             config.num_hidden_layers, config.num_key_value_heads, config.head_dim, block_size, compute_type
         )
+        step = step_bytes(config, max_num_batched_tokens)
+        least_kv = kv_cache_memory_bytes or (num_blocks or -(-length // block_size)) * shape.block_bytes
+        build = family(config.architecture)
+        with Weights(directory, compute_type) as weights:
+            taken = weight_bytes(weights.num_parameters, config, compute_type)
+            MemoryBudget(taken, least_kv, step, memory.available_bytes()).check(length)
+            model = build(config, weights, length)
         blocks = fit_blocks(
             shape,
             max_model_len=length,
             max_num_seqs=max_num_seqs,
-            available_bytes=memory.available_bytes() - _activation_bytes(config, max_num_batched_tokens),
+            available_bytes=memory.available_bytes() - step,
             memory_bytes=kv_cache_memory_bytes,
             num_blocks=num_blocks,
         )
@@ -161,23 +168,3 @@ def _model_length(config: ModelConfig, max_model_len: int | None) -> int:
             f"set --max-model-len to at most {longest}"
         )
     return max_model_len
-
-
-def _load_model(directory: Path, config: ModelConfig, dtype: torch.dtype, max_model_len: int) -> Model:
-    build = family(config.architecture)
-    with Weights(directory, dtype) as weights:
-        # A tied head is packed apart from the embedding, whose rows are looked up.
-        needed = (weights.num_parameters + config.vocab_size * config.hidden_size) * dtype.itemsize
-        if needed > (available := memory.available_bytes()):
-            raise ModelLoadError(
-                f"the weights take about {needed >> 20} MiB in {dtype} and {available >> 20} MiB are "
-                "available: raise the memory limit, or take a smaller model"
-            )
-        return build(config, weights, max_model_len)
-
-
-def _activation_bytes(config: ModelConfig, max_num_batched_tokens: int) -> int:
-    """An upper bound of what the largest step allocates beside weights and KV."""
-    widths = 4 * config.hidden_size + 3 * config.intermediate_size
-    widths += 4 * (config.num_attention_heads + 2 * config.num_key_value_heads) * config.head_dim
-    return 4 * max_num_batched_tokens * widths + 4 * 8 * config.vocab_size * 64

@@ -6,6 +6,7 @@ only what the chat template itself wrote becomes control ids. Callers bound the 
 encode it.
 """
 
+import logging
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -23,6 +24,8 @@ from headrace_engine.runner.detokenizer import (
 from headrace_engine.runner.errors import ModelLoadError
 from headrace_engine.runner.model_directory import MAX_JSON_BYTES, as_directory, file_in
 from headrace_engine.runner.shield import Shield
+
+log = logging.getLogger(__name__)
 
 
 class Tokenizer:
@@ -62,6 +65,11 @@ class Tokenizer:
             tokenizer.no_truncation()
             tokenizer.no_padding()
         source = TemplateSource.read(directory)
+        if source is None:
+            log.warning(
+                "%s has no chat template: chat is refused. Add chat_template.jinja, or use /v1/completions",
+                directory,
+            )
         return cls(plain, controlled, ChatTemplate(source) if source else None)
 
     @property

@@ -6,9 +6,11 @@ from pathlib import Path
 import pytest
 import torch
 
+from headrace_engine.runner.budget import MemoryBudget
 from headrace_engine.runner.errors import ModelLoadError
 from headrace_engine.runner.kv_cache import KVCache, KVShape, fit_blocks
 from headrace_engine.runner.memory import available_bytes
+from headrace_engine.runner.model_runner import ModelRunner
 
 MIB = 1 << 20
 SHAPE = KVShape(num_layers=8, num_kv_heads=4, head_dim=64, block_size=64, dtype=torch.float32)
@@ -51,6 +53,26 @@ def test_less_than_one_sequence_is_refused_with_the_length_that_fits():
 def test_more_than_there_is_is_refused():
     with pytest.raises(ModelLoadError, match="asks for 2000 MiB and 1000 MiB"):
         fit(memory_bytes=2000 * MIB)
+
+
+def test_what_a_model_takes_is_told_part_by_part_before_it_is_loaded():
+    MemoryBudget(600 * MIB, 300 * MIB, 100 * MIB, 1000 * MIB).check(max_model_len=4096)
+    with pytest.raises(ModelLoadError) as refusal:
+        MemoryBudget(600 * MIB, 301 * MIB, 100 * MIB, 1000 * MIB).check(max_model_len=4096)
+    assert str(refusal.value) == (
+        "the model needs 1001 MiB of memory and 1000 MiB are available: weights 600, KV cache 301 "
+        "(--max-model-len 4096), largest step 100. Raise the memory limit, take a smaller model, or lower "
+        "--max-model-len"
+    )
+    with pytest.raises(ModelLoadError, match=r"take a smaller model$"):
+        MemoryBudget(1600 * MIB, 1 * MIB, 100 * MIB, 1000 * MIB).check(max_model_len=4096)
+
+
+def test_a_model_that_does_not_fit_is_refused_before_its_weights_are_read(tiny_model_dir, monkeypatch):
+    monkeypatch.setattr("headrace_engine.runner.memory.available_bytes", lambda: 3 * MIB)
+    monkeypatch.setattr("headrace_engine.runner.weights.Weights.tensor", None)
+    with pytest.raises(ModelLoadError, match=r"3 MiB are available: weights \d+, KV cache \d+"):
+        ModelRunner.load(tiny_model_dir, dtype="float32", max_num_batched_tokens=16)
 
 
 def test_memory_is_touched_only_where_it_is_used():
