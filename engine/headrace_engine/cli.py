@@ -11,6 +11,7 @@ MODEL, LIMITS, CACHE, HTTP, ADMIN, OBJECTIVES = (
     *("Model", "Scheduler limits", "KV cache", "HTTP"),
     *("Admin port", "Service level objectives"),
 )
+TRACES = "Traces"
 
 
 def _flag(panel: str, text: str, *names: str, env: str | None = None, **bounds: Any) -> Any:
@@ -30,6 +31,31 @@ def _port(default: int) -> Callable[[str], int]:
     return parse
 
 
+def _collector(endpoint: str | None) -> str | None:
+    from headrace_engine.telemetry.otlp_endpoint import traces_url
+
+    try:
+        return None if endpoint is None else traces_url(endpoint)
+    except ValueError as error:
+        raise typer.BadParameter(str(error)) from error
+
+
+def _read_config(context: typer.Context, path: Path | None) -> Path | None:
+    """Makes the file's values the defaults of the other flags: it is read before any of them."""
+    if path is None:
+        return None
+    from headrace_engine.config_file import ConfigFileError, read_flags
+
+    parameters = [parameter for parameter in context.command.params if parameter.name != "config"]
+    switches = {parameter.name for parameter in parameters if getattr(parameter, "is_flag", False)}
+    try:
+        flags = {parameter.name for parameter in parameters}
+        context.default_map = read_flags(path, flags=flags, switches=switches)
+    except ConfigFileError as error:
+        raise typer.BadParameter(str(error)) from error
+    return path
+
+
 def register(root: typer.Typer) -> None:
     """Adds the commands where the engine is installed."""
     if find_spec("torch") is None:
@@ -44,6 +70,16 @@ def register(root: typer.Typer) -> None:
 def serve(
     model: Annotated[str, typer.Argument(help="A directory, or a name that `headrace models list` shows.")],
     *,
+    config: Annotated[  # noqa: ARG001 - its callback reads it
+        Path | None,
+        _flag(
+            *(MODEL, "YAML of flags; what the command line or the environment says wins.", "--config"),
+            exists=True,
+            dir_okay=False,
+            is_eager=True,
+            callback=_read_config,
+        ),
+    ] = None,
     served_model_name: Annotated[
         list[str] | None, _flag(MODEL, "Name in the API; may be repeated.", "--served-model-name")
     ] = None,
@@ -101,6 +137,14 @@ def serve(
     slo_itl_ms: Annotated[
         float | None, _flag(OBJECTIVES, "Mean time between tokens.", "--slo-itl-ms", min=0)
     ] = None,
+    otlp_traces_endpoint: Annotated[
+        str | None,
+        _flag(
+            *(TRACES, "Collector that spans go to, by OTLP over HTTP; none if left out."),
+            "--otlp-traces-endpoint",
+            callback=_collector,
+        ),
+    ] = None,
     log_level: Annotated[str, _flag(HTTP, "DEBUG, INFO, WARNING or ERROR.", "--log-level")] = "INFO",
 ) -> None:
     """Serve MODEL with OpenAI's API.
@@ -115,7 +159,7 @@ def serve(
     def seconds(milliseconds: float | None) -> float | None:
         return None if milliseconds is None else milliseconds / 1000
 
-    config = ServeConfig(
+    told = ServeConfig(
         model=model,
         served_model_names=tuple(served_model_name or ()),
         host=host,
@@ -139,5 +183,10 @@ def serve(
         limits_file=limits_file,
         shutdown_timeout_s=shutdown_timeout,
         slo=SLO(seconds(slo_ttft_ms), seconds(slo_itl_ms), seconds(queue_deadline_ms)),
+        otlp_traces_endpoint=otlp_traces_endpoint,
     )
-    raise typer.Exit(run(config, log_level=log_level))
+    try:
+        told.check()
+    except ValueError as error:
+        raise typer.BadParameter(str(error)) from error
+    raise typer.Exit(run(told, log_level=log_level))

@@ -22,5 +22,6 @@ def facts(config: ServeConfig, serving: Serving, addresses: dict[str, str]) -> d
         "sessions_at_full_length": round(
             capacity.num_blocks * capacity.block_size / capacity.max_model_len, 1
         ),
+        "traces": config.otlp_traces_endpoint or "not exported",
         **addresses,
     }

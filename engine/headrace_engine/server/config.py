@@ -38,6 +38,17 @@ class ServeConfig:
     slo: SLO = field(default_factory=SLO)
     otlp_traces_endpoint: str | None = None
 
+    def check(self) -> None:
+        """Raises `ValueError` for two flags that cannot both hold, whoever gave them."""
+        if self.num_gpu_blocks_override is not None and self.kv_cache_memory_bytes is not None:
+            raise ValueError(
+                "--num-gpu-blocks-override and --kv-cache-memory-bytes both say how large the KV cache is: "
+                "give one of them"
+            )
+        same_port = self.port == self.admin_port != 0
+        if self.admin.given and same_port and self.host == self.admin_host:
+            raise ValueError(f"--port and --admin-port are both {self.port}: give each its own")
+
     @property
     def names(self) -> tuple[str, ...]:
         """Names that clients may use; the first is the one that metrics carry."""
