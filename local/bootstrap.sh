@@ -23,19 +23,35 @@ refuse() {
   exit 1
 }
 
+# One line with its own time, for as long as this script lives.
+tick() {
+  local title=$1 began_ms=$2
+  while kill -0 $$ 2>/dev/null; do
+    printf '\r\e[K… %s  %d s' "$title" $((($(now_ms) - began_ms) / 1000))
+    sleep 1
+  done
+}
+
 # step TITLE COMMAND...: one line on the terminal, the detail in the log, its tail where it failed.
 step() {
-  local title=$1 began_ms status from
+  local title=$1 began_ms status from ticker
   shift
   began_ms=$(now_ms)
-  if [[ -t 1 ]]; then printf '… %s' "$title"; fi
+  if [[ -t 1 ]]; then
+    tick "$title" "$began_ms" 9>&- &
+    ticker=$!
+  fi
   printf '\n== %s\n' "$title" >>"$log"
   from=$(wc -l <"$log")
   set +e
   (set -e && "$@") >>"$log" 2>&1 </dev/null
   status=$?
   set -e
-  if [[ -t 1 ]]; then printf '\r\e[K'; fi
+  if [[ -n ${ticker-} ]]; then
+    kill "$ticker"
+    wait "$ticker" 2>/dev/null || true
+    printf '\r\e[K'
+  fi
   if ((status == 0)); then
     printf '✓ %s  %s s\n' "$title" "$(seconds_since "$began_ms")"
     return
