@@ -1,17 +1,27 @@
 """`headrace serve`, `generate` and `models`. Every flag of `serve` is a variable too: `HEADRACE_<FLAG>`."""
 
+import math
 from collections.abc import Callable
+from enum import StrEnum
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
+MAX_NAME_CHARACTERS = 256
 MODEL, LIMITS, CACHE, HTTP, ADMIN, OBJECTIVES = (
     *("Model", "Scheduler limits", "KV cache", "HTTP"),
     *("Admin port", "Service level objectives"),
 )
 TRACES = "Traces"
+
+
+class LogLevel(StrEnum):
+    DEBUG = "DEBUG"
+    INFO = "INFO"
+    WARNING = "WARNING"
+    ERROR = "ERROR"
 
 
 def _flag(panel: str, text: str, *names: str, env: str | None = None, **bounds: Any) -> Any:
@@ -56,6 +66,18 @@ def _read_config(context: typer.Context, path: Path | None) -> Path | None:
     return path
 
 
+def _finite(value: float | None) -> float | None:
+    if value is not None and not math.isfinite(value):
+        raise typer.BadParameter(f"{value} is not a finite number.")
+    return value
+
+
+def _nameable(names: list[str] | None) -> list[str] | None:
+    if names and not all(0 < len(name) <= MAX_NAME_CHARACTERS for name in names):
+        raise typer.BadParameter(f"a name has 1 to {MAX_NAME_CHARACTERS} characters.")
+    return names
+
+
 def register(root: typer.Typer) -> None:
     """Adds the commands where the engine is installed."""
     if find_spec("torch") is None:
@@ -81,14 +103,15 @@ def serve(
         ),
     ] = None,
     served_model_name: Annotated[
-        list[str] | None, _flag(MODEL, "Name in the API; may be repeated.", "--served-model-name")
+        list[str] | None,
+        _flag(MODEL, "Name in the API; may be repeated.", "--served-model-name", callback=_nameable),
     ] = None,
     dtype: Annotated[str, _flag(MODEL, "auto, float32 or bfloat16.", "--dtype")] = "auto",
     max_model_len: Annotated[
         int | None, _flag(MODEL, "Longest sequence; the model's own if left out.", "--max-model-len", min=2)
     ] = None,
     threads: Annotated[int | None, _flag(MODEL, "Compute threads.", "--threads", min=1)] = None,
-    seed: Annotated[int, _flag(MODEL, "For requests that bring none.", "--seed")] = 0,
+    seed: Annotated[int, _flag(MODEL, "For requests that bring none.", "--seed", min=0, max=2**63 - 1)] = 0,
     max_num_seqs: Annotated[int, _flag(LIMITS, "Most requests in a step.", "--max-num-seqs", min=1)] = 128,
     max_num_batched_tokens: Annotated[
         int, _flag(LIMITS, "Most tokens in a step.", "--max-num-batched-tokens", min=1)
@@ -101,7 +124,12 @@ def serve(
         int, _flag(LIMITS, "Most prompt tokens that wait.", "--max-num-queued-tokens", min=0)
     ] = 1_048_576,
     queue_deadline_ms: Annotated[
-        float | None, _flag(LIMITS, "A request not scheduled by then gets 429.", "--queue-deadline-ms", min=1)
+        float | None,
+        _flag(
+            *(LIMITS, "A request not scheduled by then gets 429.", "--queue-deadline-ms"),
+            min=1,
+            callback=_finite,
+        ),
     ] = None,
     limits_file: Annotated[
         Path | None, _flag(LIMITS, "JSON of active limits to start with.", "--limits-file", exists=True)
@@ -120,8 +148,21 @@ def serve(
     host: Annotated[str, _flag(HTTP, "Address to listen at.", "--host")] = "127.0.0.1",
     port: Annotated[int, _flag(HTTP, "Port; 0 takes a free one.", "--port", parser=_port(8000))] = 8000,
     shutdown_timeout: Annotated[
-        float, _flag(HTTP, "Seconds that requests in flight get on SIGTERM.", "--shutdown-timeout", min=0)
+        float,
+        _flag(
+            *(HTTP, "Seconds that requests in flight get on SIGTERM.", "--shutdown-timeout"),
+            min=0,
+            callback=_finite,
+        ),
     ] = 120.0,
+    drain_grace: Annotated[
+        float,
+        _flag(
+            *(HTTP, "Seconds of a drain in which new requests are still served.", "--drain-grace"),
+            min=0,
+            callback=_finite,
+        ),
+    ] = 5.0,
     admin_host: Annotated[str, _flag(ADMIN, "Address of the admin port.", "--admin-host")] = "127.0.0.1",
     admin_port: Annotated[int, _flag(ADMIN, "Admin port.", "--admin-port", parser=_port(8001))] = 8001,
     admin_public_keys: Annotated[
@@ -132,10 +173,11 @@ def serve(
     ] = None,
     pod_uid: Annotated[str | None, _flag(ADMIN, "Whom signed calls are addressed to.", "--pod-uid")] = None,
     slo_ttft_ms: Annotated[
-        float | None, _flag(OBJECTIVES, "Time to first token.", "--slo-ttft-ms", min=0)
+        float | None, _flag(OBJECTIVES, "Time to first token.", "--slo-ttft-ms", min=0.1, callback=_finite)
     ] = None,
     slo_itl_ms: Annotated[
-        float | None, _flag(OBJECTIVES, "Mean time between tokens.", "--slo-itl-ms", min=0)
+        float | None,
+        _flag(OBJECTIVES, "Mean time between tokens.", "--slo-itl-ms", min=0.1, callback=_finite),
     ] = None,
     otlp_traces_endpoint: Annotated[
         str | None,
@@ -145,7 +187,9 @@ def serve(
             callback=_collector,
         ),
     ] = None,
-    log_level: Annotated[str, _flag(HTTP, "DEBUG, INFO, WARNING or ERROR.", "--log-level")] = "INFO",
+    log_level: Annotated[
+        LogLevel, _flag(HTTP, "Least that is logged.", "--log-level", case_sensitive=False)
+    ] = LogLevel.INFO,
 ) -> None:
     """Serve MODEL with OpenAI's API.
 
@@ -182,6 +226,7 @@ def serve(
         enable_prefix_caching=enable_prefix_caching,
         limits_file=limits_file,
         shutdown_timeout_s=shutdown_timeout,
+        drain_grace_s=drain_grace,
         slo=SLO(seconds(slo_ttft_ms), seconds(slo_itl_ms), seconds(queue_deadline_ms)),
         otlp_traces_endpoint=otlp_traces_endpoint,
     )
@@ -189,4 +234,4 @@ def serve(
         told.check()
     except ValueError as error:
         raise typer.BadParameter(str(error)) from error
-    raise typer.Exit(run(told, log_level=log_level))
+    raise typer.Exit(run(told, log_level=log_level.value))

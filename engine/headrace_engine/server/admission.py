@@ -19,7 +19,8 @@ def submit(
     answer_id: str,
     arrival_s: float,
 ) -> Generation:
-    """Offers one engine request a prompt; `arrival_s` is when the HTTP request came, on the engine's clock.
+    """Offers one engine request a prompt; `arrival_s` is when the whole HTTP request had come, on the
+    engine's clock.
 
     Raises:
         ApiError: 400, for what this model cannot do.
@@ -71,7 +72,6 @@ def engine_request(
         sampling=_sampling(parameters),
         stop_token_ids=_stop_ids(parameters, model.eos_token_ids),
         min_tokens=parameters.min_tokens or 0,
-        priority=parameters.priority or 0,
         queue_deadline_s=None if queue_deadline_s is None else arrival_s + queue_deadline_s,
     )
 

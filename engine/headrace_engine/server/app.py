@@ -7,6 +7,7 @@ error pages are never what it gets.
 from fastapi import APIRouter, FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect
 from starlette.responses import Response
 from starlette.types import ASGIApp
 
@@ -17,7 +18,7 @@ from headrace_engine.server.errors import ApiError, failed, invalid
 from headrace_engine.server.guard import Guard
 from headrace_engine.server.health_routes import health_routes
 from headrace_engine.server.openai_routes import openai_routes
-from headrace_engine.server.responses import error_response
+from headrace_engine.server.responses import CLIENT_CLOSED_REQUEST, error_response
 from headrace_engine.server.service import Service
 from headrace_engine.server.telemetry_routes import telemetry_routes
 
@@ -43,6 +44,7 @@ def _guarded(service: Service, *routers: APIRouter) -> ASGIApp:
     app.add_exception_handler(ApiError, _api_error)
     app.add_exception_handler(HTTPException, _no_such_route)
     app.add_exception_handler(RequestValidationError, _bad_request)
+    app.add_exception_handler(ClientDisconnect, _client_left)
     app.add_exception_handler(Exception, _own_fault)
     return Guard(app, service.http_limits, is_leaving=lambda: service.is_leaving, quiet=QUIET_PATHS)
 
@@ -62,6 +64,10 @@ async def _no_such_route(request: Request, error: Exception) -> Response:
 
 async def _bad_request(_request: Request, _error: Exception) -> Response:
     return error_response(invalid(None, "The request is not valid."))
+
+
+async def _client_left(_request: Request, _error: Exception) -> Response:
+    return Response(status_code=CLIENT_CLOSED_REQUEST)
 
 
 async def _own_fault(_request: Request, _error: Exception) -> Response:

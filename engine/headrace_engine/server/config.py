@@ -34,7 +34,7 @@ class ServeConfig:
     enable_prefix_caching: bool = True
     limits_file: Path | None = None
     shutdown_timeout_s: float = 120.0
-    drain_grace_s: float = 2.0
+    drain_grace_s: float = 5.0
     slo: SLO = field(default_factory=SLO)
     otlp_traces_endpoint: str | None = None
 
@@ -52,7 +52,9 @@ class ServeConfig:
     @property
     def names(self) -> tuple[str, ...]:
         """Names that clients may use; the first is the one that metrics carry."""
-        return self.served_model_names or (Path(self.model).name,)
+        path = Path(self.model)
+        of_directory = path.resolve().name if path.name in ("", "..") else path.name
+        return self.served_model_names or (of_directory,)
 
 
 def usable_cpus() -> int:

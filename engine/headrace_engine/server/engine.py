@@ -5,6 +5,7 @@ waking its streams happen together, so metrics and answers never disagree.
 """
 
 import asyncio
+import logging
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -17,6 +18,8 @@ from headrace_engine.server.loop import Runner, StepLoop
 from headrace_engine.server.mailbox import Mailbox, Refused
 from headrace_engine.server.prompts import Tokenizer
 from headrace_engine.telemetry.report import StepReport
+
+log = logging.getLogger(__name__)
 
 Observer = Callable[[StepReport], None]
 """Told of every report, on the event loop, before any stream is."""
@@ -53,15 +56,21 @@ class Engine:
         self.num_running = 0
         self._observers = tuple(observers)
         self._on_submit = tuple(on_submit)
+        self._on_failure = on_failure
+        self._failed = False
         self._mailboxes: dict[str, Mailbox] = {}
-        self._idle = asyncio.Event()
-        self._idle.set()
+        """Of the requests that have not ended."""
+        self._unread: set[Mailbox] = set()
+        """Of the answers that are not given to the end."""
+        self._ended, self._read = asyncio.Event(), asyncio.Event()
+        self._ended.set()
+        self._read.set()
         event_loop = asyncio.get_running_loop()
         self._loop = StepLoop(
             scheduler,
             model.runner,
             deliver=lambda report: _hop(event_loop, self._receive, report),
-            on_failure=lambda: _hop(event_loop, on_failure),
+            on_failure=lambda: _hop(event_loop, self._fail),
             clock=clock,
         )
 
@@ -73,14 +82,21 @@ class Engine:
         self._loop.stop()
 
     def submit(self, requests: Sequence[Request]) -> Mailbox:
-        """Offers requests together; their events come into one mailbox."""
-        mailbox = Mailbox()
-        self._mailboxes |= {request.request_id: mailbox for request in requests}
-        self._idle.clear()
+        """Offers requests together; their events come into one mailbox, until `leave`."""
         for told in self._on_submit:
             told(requests)
+        mailbox = Mailbox()
+        self._mailboxes |= {request.request_id: mailbox for request in requests}
+        self._unread.add(mailbox)
+        self._ended.clear()
+        self._read.clear()
         self._loop.submit(requests)
         return mailbox
+
+    def leave(self, mailbox: Mailbox) -> None:
+        """Nobody reads this mailbox any more."""
+        self._unread.discard(mailbox)
+        self._settle()
 
     def abort(self, request_ids: Iterable[str], reason: FinishReason = FinishReason.ABORT) -> None:
         """Before the next step these requests are gone and their blocks are free."""
@@ -94,8 +110,13 @@ class Engine:
         """Requests that were offered and have not ended: those in the inbox too."""
         return len(self._mailboxes)
 
-    async def wait_idle(self) -> None:
-        await self._idle.wait()
+    async def wait_ended(self) -> None:
+        """Until no request is left."""
+        await self._ended.wait()
+
+    async def wait_read(self) -> None:
+        """Until no request is left, and every answer was given to its client."""
+        await self._read.wait()
 
     @property
     def stalled(self) -> bool:
@@ -105,11 +126,29 @@ class Engine:
         """Active from the step after this returns."""
         await asyncio.wrap_future(self._loop.call(lambda scheduler: scheduler.set_limits(limits)))
 
-    async def close_admission(self) -> None:
+    def close_admission(self) -> None:
         """From here on every new request is refused as `draining`."""
-        await asyncio.wrap_future(self._loop.call(lambda scheduler: scheduler.close()))
+        self._loop.call(lambda scheduler: scheduler.close())
 
     def _receive(self, report: StepReport) -> None:
+        if self._failed:
+            return
+        try:
+            self._take(report)
+        except Exception:
+            log.exception("what a step did could not be told; the engine ends its requests and restarts")
+            self._fail()
+
+    def _fail(self) -> None:
+        """Nobody waits for an engine that will tell nothing more."""
+        self._failed = True
+        for request_id, mailbox in self._mailboxes.items():
+            mailbox.put(Finished(request_id, FinishReason.ERROR))
+        self._mailboxes.clear()
+        self._settle()
+        self._on_failure()
+
+    def _take(self, report: StepReport) -> None:
         for observe in self._observers:
             observe(report)
         self.in_flight = report.snapshot.in_flight
@@ -121,8 +160,13 @@ class Engine:
             if isinstance(event, Finished):
                 del self._mailboxes[event.request_id]
             mailbox.put(event)
+        self._settle()
+
+    def _settle(self) -> None:
         if not self._mailboxes:
-            self._idle.set()
+            self._ended.set()
+            if not self._unread:
+                self._read.set()
 
 
 def _hop(event_loop: asyncio.AbstractEventLoop, *call: object) -> None:

@@ -56,6 +56,8 @@ class Generation:
         self._param = param
         self._retry_after_s = retry_after_s
         self._watcher: asyncio.Task[None] | None = None
+        self._error: ApiError | None = None
+        """What ends the answer, once all text that came before it was given."""
 
     def watch(self, receive: Receive) -> None:
         """Notice the client's disconnect from now on. The request's body has been read."""
@@ -66,6 +68,7 @@ class Generation:
         if self._watcher is not None:
             self._watcher.cancel()
         self._abort_unfinished()
+        self._engine.leave(self._mailbox)
 
     @property
     def done(self) -> bool:
@@ -83,19 +86,20 @@ class Generation:
             ApiError: the request was refused, expired, cut off or failed.
             Disconnected: the client left.
         """
-        while True:
+        while self._error is None:
             deltas: dict[int, Delta] = {}
             for mail in await self._mailbox.take():
                 self._apply(mail, deltas)
             if deltas:
                 return list(deltas.values())
+        raise self._error
 
     def _apply(self, mail: Mail, deltas: dict[int, Delta]) -> None:
         match mail:
             case ClientLeft():
                 raise Disconnected
             case Refused(rejection=rejection):
-                raise self._refusal(rejection)
+                self._error = self._error or self._refusal(rejection)
             case Scheduled():
                 self._outputs[mail.request_id].cached_tokens = mail.cached_tokens
             case Preempted():
@@ -110,7 +114,8 @@ class Generation:
         if output.finished is not None:
             return
         if isinstance(event, Finished) and event.reason not in (FinishReason.STOP, FinishReason.LENGTH):
-            raise self._failure(event)
+            self._error = self._error or self._failure(event)
+            return
         delta = deltas.setdefault(index, Delta(index))
         if isinstance(event, Tokens):
             delta.text += output.tokens(event.token_ids)

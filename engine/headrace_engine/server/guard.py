@@ -12,12 +12,11 @@ import time
 import uuid
 from collections.abc import Callable
 
-from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from headrace_engine.server.errors import ApiError, failed, invalid
 from headrace_engine.server.http_limits import HttpLimits
-from headrace_engine.server.responses import CLIENT_CLOSED_REQUEST, error_response
+from headrace_engine.server.responses import error_response
 from headrace_engine.telemetry.logs import request_id_in_log
 
 log = logging.getLogger(__name__)
@@ -60,8 +59,6 @@ class Guard:
             await self._app(scope, exchange.receive, exchange.send)
         except ApiError as error:
             await error_response(error)(scope, exchange.receive, exchange.send)
-        except ClientDisconnect:
-            exchange.status = exchange.status or CLIENT_CLOSED_REQUEST
         except Exception:
             log.exception("request failed")
             if not exchange.status:

@@ -1,5 +1,7 @@
 """Probes and metrics, answered from memory: none of them asks the engine anything."""
 
+from functools import partial
+
 from fastapi import APIRouter
 from prometheus_client import CONTENT_TYPE_LATEST
 from starlette.responses import Response
@@ -10,23 +12,25 @@ from headrace_engine.server.service import Phase, Service
 
 def health_routes(service: Service) -> APIRouter:
     router = APIRouter()
+    probe = partial(router.api_route, methods=["GET", "HEAD"])
 
-    @router.get("/livez")
+    @probe("/livez")
     async def livez() -> Response:
         """Restart me if this fails: a step is stuck, or has failed."""
         return _state(service.is_live, "live", "stuck")
 
-    @router.get("/health")
+    @probe("/health")
     async def health() -> Response:
         """vLLM's: loaded and alive, draining or not."""
         return _state(service.is_live and service.phase is not Phase.LOADING, "healthy", service.phase.value)
 
-    @router.get("/readyz")
+    @probe("/readyz")
     async def readyz() -> Response:
         """Send me requests only while this succeeds."""
+        service.readiness_watched = True
         return _state(service.is_ready, "ready", service.phase.value)
 
-    @router.api_route("/metrics", methods=["GET", "HEAD"])
+    @probe("/metrics")
     async def metrics() -> Response:
         body = service.serving().metrics.render()
         return Response(body, headers={"content-type": CONTENT_TYPE_LATEST})

@@ -2,6 +2,9 @@
 
 from dataclasses import dataclass
 
+FILES_BESIDE_CONNECTIONS = 128
+"""Weights, libraries, the template's child, the sockets that listen."""
+
 
 @dataclass(frozen=True, slots=True)
 class HttpLimits:
@@ -24,8 +27,9 @@ class HttpLimits:
     """
 
     @classmethod
-    def of(cls, max_requests: int) -> "HttpLimits":
-        """For an engine that holds `max_requests`, running and queued."""
-        return cls(
-            max_connections=max(128, 2 * max_requests), max_connections_per_address=max(64, max_requests)
-        )
+    def of(cls, max_requests: int, max_open_files: int) -> "HttpLimits":
+        """For an engine that holds `max_requests`, running and queued, in a process that may open so many
+        files. Where those ran out, probes could not connect any more.
+        """
+        most = max(1, min(max(128, 2 * max_requests), max_open_files - FILES_BESIDE_CONNECTIONS))
+        return cls(max_connections=most, max_connections_per_address=max(1, most // 2))

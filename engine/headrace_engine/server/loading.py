@@ -9,7 +9,7 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
-from headrace_engine.core.limits import Capacity, Limits, LimitsError
+from headrace_engine.core.limits import Capacity, Limits
 from headrace_engine.runner.model_directory import resolve_model
 from headrace_engine.server.config import ServeConfig, compute_threads, usable_cpus
 from headrace_engine.server.engine import LoadedModel
@@ -58,31 +58,34 @@ def load_model(config: ServeConfig) -> LoadedModel:
     )
 
 
-def starting_limits(config: ServeConfig, capacity: Capacity) -> Limits:
-    """The limits file over the flags, each within the capacity. A value above it is lowered to it, and
-    logged.
+def starting_limits(config: ServeConfig) -> Limits:
+    """The limits file over the flags. A value above the capacity is lowered to it, and logged.
 
     Raises:
-        LimitsError: the file has an unknown name, or a value that no capacity could hold.
+        ValueError: the file cannot be read, has an unknown name, or a value that no capacity could hold.
     """
     limits = Limits(
-        max_num_seqs=capacity.max_num_seqs,
-        max_num_batched_tokens=capacity.max_num_batched_tokens,
+        max_num_seqs=config.max_num_seqs,
+        max_num_batched_tokens=config.max_num_batched_tokens,
         max_num_queued_reqs=config.max_num_queued_reqs,
         max_num_queued_tokens=config.max_num_queued_tokens,
     )
     if config.limits_file is None:
         return limits
-    return limits.changed(_clamped(_read(config.limits_file), capacity), capacity)
+    # What only the model can tell bounds no limit: so a bad file is found before minutes of loading.
+    capacity = Capacity(
+        limits.max_num_seqs, limits.max_num_batched_tokens, max_model_len=0, num_blocks=0, block_size=0
+    )
+    try:
+        return limits.changed(_clamped(_read(config.limits_file), capacity), capacity)
+    except (OSError, ValueError) as error:
+        raise ValueError(f"the limits file {config.limits_file} cannot be used: {error}") from error
 
 
 def _read(path: Path) -> dict[str, Any]:
-    try:
-        document = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise LimitsError("limits-file", f"{path} cannot be read: {error}") from error
+    document = json.loads(path.read_text(encoding="utf-8"))
     if not isinstance(document, dict):
-        raise LimitsError("limits-file", f"{path} holds no JSON object")
+        raise ValueError("it holds no JSON object")  # noqa: TRY004 - what is wrong is the file's content
     return document
 
 

@@ -29,6 +29,7 @@ NOTHING_PLANNED_WAIT_S = 0.05
 """Work exists but none of it fits this turn: look at the deadlines again after this long, or when posted
 to.
 """
+LAST_STEP_S = 5.0
 NOTHING = Outcome({}, 0.0)
 FAILED = "The engine failed and is restarting."
 
@@ -70,11 +71,14 @@ class StepLoop:
         self._thread.start()
 
     def stop(self) -> None:
-        """Ends the thread after the turn under way; requests still there are answered with an error event."""
+        """Ends the thread after the turn under way; requests still there are answered with an error event.
+
+        A step that hangs is not waited for: its thread ends with the process.
+        """
         with self._posted:
             self._stopping = True
             self._posted.notify()
-        self._thread.join()
+        self._thread.join(LAST_STEP_S)
 
     def submit(self, requests: Sequence[Request]) -> None:
         """Offers requests; the acceptance or rejection of each is in the next report."""
@@ -103,12 +107,19 @@ class StepLoop:
         return turn.step is not None
 
     def _run(self) -> None:
+        try:
+            self._turn_until_stopped()
+            self._close()
+        except Exception:
+            log.exception("the step loop itself failed; the engine restarts")
+            self._on_failure()
+
+    def _turn_until_stopped(self) -> None:
         while not (self._failed or self._stopping):
             busy = self.turn()
             with self._posted:
                 if not (busy or self._inbox or self._stopping or self._failed):
                     self._posted.wait(NOTHING_PLANNED_WAIT_S if self._scheduler.has_work() else None)
-        self._close()
 
     def _post(self, command: Callable[["_Turn"], None]) -> None:
         with self._posted:
@@ -125,6 +136,7 @@ class StepLoop:
         if not has_work:
             return
         self._plan = plan = self._scheduler.schedule(turn.now_s)
+        self.heartbeat.planned(plan.num_tokens)
         outcome = self._runner.run(plan) if plan.rows else NOTHING
         now_s = self._clock()
         turn.events += self._scheduler.commit(plan, outcome, now_s)

@@ -3,12 +3,14 @@
 import asyncio
 import logging
 import os
+import resource
 import sys
 
 from headrace_engine.server.banner import facts
 from headrace_engine.server.config import ServeConfig
+from headrace_engine.server.http_limits import HttpLimits
 from headrace_engine.server.http_server import address, listen
-from headrace_engine.server.loading import load_model
+from headrace_engine.server.loading import load_model, starting_limits
 from headrace_engine.server.serve import EngineProcess
 from headrace_engine.server.service import Serving
 from headrace_engine.telemetry.logs import configure
@@ -22,9 +24,10 @@ def run(config: ServeConfig, *, log_level: str) -> int:
     """Serves until a signal ends it. Returns 0 after a drain, 1 after a failure, 2 for what cannot be
     started.
     """
-    configure(log_level.upper())
+    configure(log_level)
     try:
         config.admin.check()
+        limits = starting_limits(config)
         serving_socket = listen(config.host, config.port)
         admin_socket = listen(config.admin_host, config.admin_port) if config.admin.given else None
     except (ValueError, OSError) as error:
@@ -45,9 +48,10 @@ def run(config: ServeConfig, *, log_level: str) -> int:
 
     async def serve() -> int:
         process = EngineProcess(
-            *(config, lambda: load_model(config)),
+            *(config, limits, lambda: load_model(config)),
             serving_socket=serving_socket,
             admin_socket=admin_socket,
+            http_limits=HttpLimits.of(config.max_num_seqs + limits.max_num_queued_reqs, _max_open_files()),
             on_ready=announce,
         )
         process.handle_signals()
@@ -59,6 +63,13 @@ def run(config: ServeConfig, *, log_level: str) -> int:
     logging.shutdown()
     # A model that is still being loaded on its thread would take the interpreter's own shutdown down with it.
     os._exit(code)
+
+
+def _max_open_files() -> int:
+    """As many as this process may have: shells give 1024, which is fewer than a full queue's connections."""
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+    return sys.maxsize if most == resource.RLIM_INFINITY else most
 
 
 def _print(told: dict[str, object]) -> None:

@@ -38,8 +38,9 @@ def openai_routes(service: Service) -> APIRouter:
     @router.post("/v1/chat/completions")
     async def chat_completions(request: Request) -> Response:
         serving = service.serving()
+        body = await _json(request, serving, service)
         arrival_s = serving.engine.clock()
-        parameters = takes.chat_parameters(await _json(request, serving, service))
+        parameters = takes.chat_parameters(body)
         _check_model(service, parameters.model)
         prompts = [await serving.prompts.chat(parameters)]
         return await _answer(request, serving, parameters, prompts, arrival_s)
@@ -47,8 +48,9 @@ def openai_routes(service: Service) -> APIRouter:
     @router.post("/v1/completions")
     async def completions(request: Request) -> Response:
         serving = service.serving()
+        body = await _json(request, serving, service)
         arrival_s = serving.engine.clock()
-        parameters = takes.completion_parameters(await _json(request, serving, service))
+        parameters = takes.completion_parameters(body)
         _check_model(service, parameters.model)
         prompts = await serving.prompts.completion(parameters)
         return await _answer(request, serving, parameters, prompts, arrival_s)
@@ -57,6 +59,8 @@ def openai_routes(service: Service) -> APIRouter:
     async def tokenize(request: Request) -> Response:
         serving = service.serving()
         parameters = takes.validated(takes.TokenizeParameters, await _json(request, serving, service))
+        if parameters.model is not None:
+            _check_model(service, parameters.model)
         ids = await serving.prompts.text(parameters.prompt)
         return json_response(
             {"count": len(ids), "max_model_len": serving.engine.model.capacity.max_model_len, "tokens": ids}

@@ -68,7 +68,6 @@ class GenerationParameters(_Strict):
     ignore_eos: bool | None = None
     stream: bool | None = None
     stream_options: StreamOptions | None = None
-    priority: Annotated[int, Field(ge=-INT32, le=INT32)] | None = None
     user: Label | None = None
     safety_identifier: Label | None = None
     prompt_cache_key: Label | None = None
@@ -95,7 +94,7 @@ class CompletionParameters(GenerationParameters):
 
 class TokenizeParameters(_Strict):
     model: str | None = None
-    prompt: Annotated[str, Field(min_length=1)]
+    prompt: str
 
 
 Parameters = TypeVar("Parameters", bound=BaseModel)

@@ -2,7 +2,8 @@
 
 Signal handlers and sockets stand before the model is loaded, so a probe or a SIGTERM in between is
 answered. The first SIGTERM drains, the second ends what is in flight at once, each stream with its terminal
-event; both exit with 0. A model that cannot be loaded and a step that failed exit with 1.
+event; both exit with 0. A model that cannot be loaded, a step that failed and one that never ended exit
+with 1.
 """
 
 import asyncio
@@ -16,7 +17,7 @@ from datetime import UTC, datetime
 from importlib.metadata import version
 from typing import TYPE_CHECKING
 
-from headrace_engine.core.limits import LimitsError
+from headrace_engine.core.limits import Limits
 from headrace_engine.core.scheduler import Scheduler
 from headrace_engine.runner.errors import ModelLoadError
 from headrace_engine.server.active_limits import ActiveLimits
@@ -28,7 +29,6 @@ from headrace_engine.server.engine import Engine, LoadedModel
 from headrace_engine.server.http_limits import HttpLimits
 from headrace_engine.server.http_server import HttpServer
 from headrace_engine.server.json_body import BodyBounds
-from headrace_engine.server.loading import starting_limits
 from headrace_engine.server.prompts import Prompts
 from headrace_engine.server.service import Phase, Service, Serving
 from headrace_engine.server.wire import now_unix_s
@@ -44,24 +44,27 @@ log = logging.getLogger(__name__)
 
 
 class EngineProcess:
-    """One engine, from its sockets to its exit code. `load` runs on a thread of its own."""
+    """One engine, from its sockets to its exit code. `load` runs on a thread of its own; `limits` are those
+    to start with.
+    """
 
     def __init__(
         self,
         config: ServeConfig,
+        limits: Limits,
         load: Callable[[], LoadedModel],
         *,
         serving_socket: socket.socket,
         admin_socket: socket.socket | None = None,
-        http_limits: HttpLimits | None = None,
+        http_limits: HttpLimits,
         on_ready: Callable[[Serving], None] = lambda _serving: None,
     ) -> None:
         self._config = config
+        self._limits = limits
         self._load = load
         self._on_ready = on_ready
         self._sockets = (serving_socket, admin_socket)
-        most_requests = config.max_num_seqs + config.max_num_queued_reqs
-        self.service = Service(config.names, http_limits or HttpLimits.of(most_requests))
+        self.service = Service(config.names, http_limits)
         self._drain = Drain(self.service, config.drain_grace_s)
         self._traces = _traces(config)
         self._serving: Serving | None = None
@@ -119,12 +122,12 @@ class EngineProcess:
         finally:
             leaving.cancel()
             failed.cancel()
-        return 1 if self._failed.is_set() else 0
+        stuck = self._serving is not None and self._serving.engine.num_unanswered > 0
+        return 1 if stuck or self._failed.is_set() else 0
 
     async def _open(self) -> None:
         model = await _in_thread(self._load)
-        limits = starting_limits(self._config, model.capacity)
-        config, names = self._config, self._config.names
+        config, limits, names = self._config, self._limits, self._config.names
         metrics = Metrics(model_name=names[0], max_model_len=model.capacity.max_model_len, slo=config.slo)
         records = Records()
         traces = self._traces
@@ -171,7 +174,7 @@ class EngineProcess:
 
 
 def _refused(error: BaseException) -> int:
-    if isinstance(error, ModelLoadError | LimitsError):
+    if isinstance(error, ModelLoadError):
         log.error("cannot serve", extra={"reason": str(error)})
     else:
         log.error("loading failed", exc_info=error)

@@ -44,6 +44,8 @@ class Service:
         self.model_names = model_names
         self.http_limits = http_limits
         self.phase = Phase.LOADING
+        self.readiness_watched = False
+        """Whether anybody has ever asked if this engine is ready."""
         self._serving: Serving | None = None
 
     def open(self, serving: Serving) -> None:

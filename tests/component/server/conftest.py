@@ -6,12 +6,13 @@ only if block tables and token positions are. Given "...c" it says "d", "e", ...
 
 import asyncio
 import codecs
+import contextlib
 import socket
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Any
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
 
 import httpx
 import pytest
@@ -23,8 +24,10 @@ from headrace_engine.server.config import ServeConfig
 from headrace_engine.server.engine import LoadedModel
 from headrace_engine.server.http_limits import HttpLimits
 from headrace_engine.server.http_server import address, listen
+from headrace_engine.server.loading import starting_limits
 from headrace_engine.server.serve import EngineProcess
 
+T = TypeVar("T")
 EOS, TURN = 256, 257
 VOCABULARY = 258
 POISON = ord("~")
@@ -110,7 +113,7 @@ class RunningServer:
     admin_url: str = ""
     http: httpx.Client = field(default_factory=new_client)
 
-    def start(self, limits: HttpLimits | None, load: Callable[[], LoadedModel], *, wait: bool) -> None:
+    def start(self, limits: HttpLimits, load: Callable[[], LoadedModel], *, wait: bool) -> None:
         serving, admin = listen("127.0.0.1", 0), listen("127.0.0.1", 0)
         self.url, self.admin_url = address(serving), address(admin)
         ready = threading.Event()
@@ -119,6 +122,7 @@ class RunningServer:
             self._loop = asyncio.get_running_loop()
             self.process = EngineProcess(
                 self.config,
+                starting_limits(self.config),
                 load,
                 serving_socket=serving,
                 admin_socket=admin,
@@ -141,6 +145,11 @@ class RunningServer:
         if not self._loop.is_closed():
             self._loop.call_soon_threadsafe(self.process.terminate)
 
+    def on_loop(self, call: Callable[[], object]) -> None:
+        """Runs a call on the server's event loop, which stands still meanwhile."""
+        assert self._loop is not None
+        self._loop.call_soon_threadsafe(call)
+
     def ended(self, timeout_s: float = 10.0) -> int:
         assert self._ended.wait(timeout_s), "the server did not end"
         assert self.exit_code is not None
@@ -156,11 +165,19 @@ class RunningServer:
         """What the server sends on one connection until it closes it."""
         with self.connect(timeout_s) as connection:
             connection.sendall(request)
-            return read_all(connection)
+            return self.read_all(connection)
 
     def connect(self, timeout_s: float = 5.0) -> socket.socket:
         host, port = self.url.removeprefix("http://").split(":")
         return socket.create_connection((host, int(port)), timeout_s)
+
+    @staticmethod
+    def read_all(connection: socket.socket) -> bytes:
+        received = b""
+        with contextlib.suppress(ConnectionResetError):
+            while piece := connection.recv(65536):
+                received += piece
+        return received
 
     def metric(self, name: str, /, **labels: str) -> float:
         """A sample's value; 0 where there is none yet."""
@@ -176,21 +193,12 @@ class RunningServer:
         families = text_string_to_metric_families(self.http.get(self.url + "/metrics").text)
         return [(s.name, s.labels, s.value) for family in families for s in family.samples]
 
-    def eventually(self, holds: Callable[[], bool], timeout_s: float = 5.0) -> None:
+    def eventually(self, holds: Callable[[], T], timeout_s: float = 5.0) -> T:
         until = time.monotonic() + timeout_s
-        while not holds():
+        while not (found := holds()):
             assert time.monotonic() < until, "it never came true"
-            time.sleep(0.03)
-
-
-def read_all(connection: socket.socket) -> bytes:
-    received = b""
-    try:
-        while piece := connection.recv(65536):
-            received += piece
-    except ConnectionResetError:
-        pass
-    return received
+            time.sleep(0.01)
+        return found
 
 
 Start = Callable[..., RunningServer]
@@ -221,14 +229,21 @@ def make_server(
         drain_grace_s=config.pop("drain_grace_s", 0.0),
         **config,
     )
-    server = RunningServer(replace(settings), model)
-    server.start(limits, lambda: load(loaded), wait=wait)
+    server = RunningServer(settings, model)
+    server.start(limits or HttpLimits(), lambda: load(loaded), wait=wait)
     return server
 
 
-@pytest.fixture
-def start() -> Iterator[Start]:
-    """Starts servers as a test asks for them; each is stopped after it."""
+@pytest.fixture(scope="session")
+def leaving() -> Iterator[list[RunningServer]]:
+    """Servers that were told to stop, which takes them a moment; the tests need not wait for it."""
+    servers: list[RunningServer] = []
+    yield servers
+    for server in servers:
+        server.ended()
+
+
+def starter(leaving: list[RunningServer]) -> Iterator[Start]:
     started: list[RunningServer] = []
 
     def begin(**options: Any) -> RunningServer:
@@ -240,13 +255,22 @@ def start() -> Iterator[Start]:
         server.model.may_step.set()
         server.terminate()
         server.terminate()
-        server.ended()
+    leaving += started
+
+
+@pytest.fixture
+def start(leaving: list[RunningServer]) -> Iterator[Start]:
+    """Starts servers as a test asks for them; each is stopped after it."""
+    yield from starter(leaving)
 
 
 @pytest.fixture(scope="module")
-def server() -> Iterator[RunningServer]:
+def run_server(leaving: list[RunningServer]) -> Iterator[Start]:
+    """The same, for servers that the tests of a module share."""
+    yield from starter(leaving)
+
+
+@pytest.fixture(scope="module")
+def server(run_server: Start) -> RunningServer:
     """One server for the tests of a module that only ask."""
-    running = make_server()
-    yield running
-    running.terminate()
-    running.ended()
+    return run_server()

@@ -106,6 +106,7 @@ REFUSED_EVERYWHERE = [
         {"stream": True, "stream_options": {"continuous_usage_stats": True}},
         "stream_options.continuous_usage_stats",
     ),
+    ({"priority": 1}, "priority"),
     ({"priority": 2**31}, "priority"),
     ({"user": 5}, "user"),
     ({"user": "x" * 257}, "user"),

@@ -32,6 +32,16 @@ def test_its_request_is_aborted_within_a_step(start, stream) -> None:
     assert len(server.model.plans) <= steps + MOST_STEPS_AFTER
 
 
+def test_one_that_leaves_while_it_sends_is_no_fault_of_the_servers(server, caplog) -> None:
+    with caplog.at_level("INFO"):
+        connection = server.connect()
+        connection.sendall(request_bytes(LONG)[:-9])
+        connection.close()
+        lines = server.eventually(lambda: [vars(r) for r in caplog.records if r.message == "request"])
+    assert [line["status"] for line in lines] == [499]
+    assert [r.message for r in caplog.records if r.levelname in ("WARNING", "ERROR")] == []
+
+
 def test_one_that_leaves_while_it_waits_is_never_scheduled(start) -> None:
     server = start(max_num_seqs=1, step_s=0.005)
     with httpx.stream("POST", server.url + "/v1/completions", json=LONG | {"stream": True}) as running:

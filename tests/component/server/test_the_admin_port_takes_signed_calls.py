@@ -5,9 +5,7 @@ import hashlib
 import json
 import secrets
 import time
-from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import httpx
@@ -72,8 +70,9 @@ def key() -> Ed25519PrivateKey:
     return Ed25519PrivateKey.generate()
 
 
-@pytest.fixture
-def credentials(key: Ed25519PrivateKey, tmp_path: Path) -> AdminCredentials:
+@pytest.fixture(scope="module")
+def credentials(key: Ed25519PrivateKey, tmp_path_factory: pytest.TempPathFactory) -> AdminCredentials:
+    tmp_path = tmp_path_factory.mktemp("admin")
     pem = key.public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo).decode()
     keys, token = tmp_path / "keys.json", tmp_path / "token"
     keys.write_text(json.dumps({"keys": [{"kid": key_id(key), "pem": pem}]}))
@@ -81,14 +80,25 @@ def credentials(key: Ed25519PrivateKey, tmp_path: Path) -> AdminCredentials:
     return AdminCredentials(keys, token, POD)
 
 
-@pytest.fixture
-def engine(start, credentials) -> Iterator[Any]:
-    return start(admin=credentials, step_s=0.002)
+@pytest.fixture(scope="module")
+def engine(run_server, credentials) -> Any:
+    """Its limits are never changed."""
+    return run_server(admin=credentials)
 
 
 @pytest.fixture
 def caller(engine, key) -> Caller:
     return Caller(engine.admin_url, key, engine.http)
+
+
+@pytest.fixture
+def own_engine(start, credentials) -> Any:
+    return start(admin=credentials, step_s=0.002)
+
+
+@pytest.fixture
+def own_caller(own_engine, key) -> Caller:
+    return Caller(own_engine.admin_url, key, own_engine.http)
 
 
 def test_limits_are_shown_with_revision_and_capacity(caller) -> None:
@@ -111,24 +121,24 @@ def test_limits_are_shown_with_revision_and_capacity(caller) -> None:
     assert document["since"].endswith("Z")
 
 
-def test_a_change_is_shown_everywhere_and_counts_the_revision(engine, caller) -> None:
-    changed = caller.patch({"max_num_seqs": 2, "max_num_queued_reqs": 7}, 1)
+def test_a_change_is_shown_everywhere_and_counts_the_revision(own_engine, own_caller) -> None:
+    changed = own_caller.patch({"max_num_seqs": 2, "max_num_queued_reqs": 7}, 1)
     assert (changed.status_code, changed.json()["revision"], changed.headers["etag"]) == (200, 2, '"2"')
-    assert caller.call("GET", LIMITS).json()["limits"]["max_num_seqs"] == 2
-    assert engine.metric("headrace_limit", name="max_num_seqs") == 2
-    assert engine.metric("headrace_limit", name="max_num_queued_reqs") == 7
-    assert engine.metric("headrace_limits_revision") == 2
-    assert engine.metric("headrace_capacity", name="max_num_seqs") == 8
+    assert own_caller.call("GET", LIMITS).json()["limits"]["max_num_seqs"] == 2
+    assert own_engine.metric("headrace_limit", name="max_num_seqs") == 2
+    assert own_engine.metric("headrace_limit", name="max_num_queued_reqs") == 7
+    assert own_engine.metric("headrace_limits_revision") == 2
+    assert own_engine.metric("headrace_capacity", name="max_num_seqs") == 8
 
 
 def test_a_change_to_what_already_holds_is_no_new_revision(caller) -> None:
     assert caller.patch({"max_num_seqs": 8}, 1).json()["revision"] == 1
 
 
-def test_two_writers_cannot_undo_each_other_unseen(caller) -> None:
-    assert caller.call("PATCH", LIMITS, {"max_num_seqs": 4}).status_code == 428
-    assert caller.patch({"max_num_seqs": 4}, 1).status_code == 200
-    stale = caller.patch({"max_num_seqs": 6}, 1)
+def test_two_writers_cannot_undo_each_other_unseen(own_caller) -> None:
+    assert own_caller.call("PATCH", LIMITS, {"max_num_seqs": 4}).status_code == 428
+    assert own_caller.patch({"max_num_seqs": 4}, 1).status_code == 200
+    stale = own_caller.patch({"max_num_seqs": 6}, 1)
     assert (stale.status_code, stale.headers["etag"]) == (412, '"2"')
     assert stale.json()["limits"]["max_num_seqs"] == 4
 
@@ -150,24 +160,24 @@ def test_a_bad_change_changes_nothing(caller, changes, param) -> None:
     assert caller.call("GET", LIMITS).json()["revision"] == 1
 
 
-def test_lowered_limits_hold_within_two_steps_and_end_nothing(engine, caller) -> None:
+def test_lowered_limits_hold_within_two_steps_and_end_nothing(own_engine, own_caller) -> None:
     def batch() -> httpx.Response:
         body = {"model": "alphabet", "prompt": ["a"] * 8, "max_tokens": 100, "ignore_eos": True}
-        return engine.post("/v1/completions", body)
+        return own_engine.post("/v1/completions", body)
 
     from concurrent.futures import ThreadPoolExecutor
 
     with ThreadPoolExecutor(2) as pool:
         first = pool.submit(batch)
-        engine.eventually(lambda: len(engine.model.plans) > 2)
-        document = caller.patch({"max_num_seqs": 2, "max_num_batched_tokens": 3}, 1).json()
-        steps = len(engine.model.plans)
+        own_engine.eventually(lambda: len(own_engine.model.plans) > 2)
+        document = own_caller.patch({"max_num_seqs": 2, "max_num_batched_tokens": 3}, 1).json()
+        steps = len(own_engine.model.plans)
         assert document["effective"]["converged"] is False
         second = pool.submit(batch)
         assert {len(choice["text"]) for choice in first.result().json()["choices"]} == {97}
         assert second.result().status_code == 200
-    assert all(plan.num_tokens <= 3 for plan in engine.model.plans[steps + 2 :])
-    assert caller.call("GET", LIMITS).json()["effective"]["converged"] is True
+    assert all(plan.num_tokens <= 3 for plan in own_engine.model.plans[steps + 2 :])
+    assert own_caller.call("GET", LIMITS).json()["effective"]["converged"] is True
 
 
 SPOILED = [
@@ -250,6 +260,7 @@ def test_the_token_is_rotated_without_a_restart(caller, credentials) -> None:
     for token, status in ((TOKEN, 401), (renewed, 200)):
         response = caller.http.get(caller.url + LIMITS, headers={"authorization": f"Bearer {token}"})
         assert response.status_code == status
+    credentials.token_file.write_text(TOKEN)
 
 
 def test_the_doors_are_apart(engine, caller) -> None:
@@ -262,13 +273,13 @@ def test_a_body_over_64_kib_is_not_read(caller) -> None:
     assert caller.call("PATCH", LIMITS, {"x": "y" * 70_000}, {"if-match": '"1"'}).status_code == 413
 
 
-def test_every_call_leaves_an_audit_line_without_its_token(caller, caplog) -> None:
+def test_every_call_leaves_an_audit_line_without_its_token(own_caller, caplog) -> None:
     with caplog.at_level("INFO"):
-        caller.patch({"max_num_seqs": 4}, 1)
-        caller.http.get(caller.url + LIMITS, headers={"authorization": f"Bearer {TOKEN}"})
+        own_caller.patch({"max_num_seqs": 4}, 1)
+        own_caller.http.get(own_caller.url + LIMITS, headers={"authorization": f"Bearer {TOKEN}"})
     lines = [vars(record) for record in caplog.records if record.name == "headrace.audit"]
     assert [(line["caller"], line["method"]) for line in lines] == [
-        (f"key-{key_id(caller.key)}", "PATCH"),
+        (f"key-{key_id(own_caller.key)}", "PATCH"),
         ("token-file", "GET"),
     ]
     assert lines[0]["change"] == {"max_num_seqs": 4}

@@ -61,6 +61,15 @@ def test_an_unknown_command_is_refused_with_the_nearest() -> None:
         ("--admin-port", "http"),
         ("--max-num-seqs", "many"),
         ("--limits-file", "/nowhere/limits.json"),
+        ("--log-level", "loud"),
+        ("--seed", str(2**63)),
+        ("--seed", "-1"),
+        ("--slo-ttft-ms", "nan"),
+        ("--slo-itl-ms", "inf"),
+        ("--queue-deadline-ms", "nan"),
+        ("--shutdown-timeout", "inf"),
+        ("--drain-grace", "nan"),
+        ("--served-model-name", ""),
     ],
 )
 def test_values_that_cannot_be_are_refused(served, arguments) -> None:
@@ -93,9 +102,19 @@ def test_flags_and_environment_make_one_configuration(served) -> None:
     assert (config.queue_deadline_s, config.slo.ttft_s, config.slo.itl_s) == (1.5, 0.25, None)
 
 
-def test_a_model_is_served_by_its_directorys_name(served) -> None:
-    run("serve", "/models/smollm2/")
-    assert served[0].names == ("smollm2",)
+def test_a_model_is_served_by_its_directorys_name(served, tmp_path, monkeypatch) -> None:
+    (tmp_path / "smollm2" / "sub").mkdir(parents=True)
+    monkeypatch.chdir(tmp_path / "smollm2" / "sub")
+    for model in ("/models/smollm2/", "smollm2", "..", "../../smollm2", "../.."):
+        run("serve", model)
+    names = [name for config in served for name in config.names]
+    assert names == ["smollm2", "smollm2", "smollm2", "smollm2", tmp_path.name]
+
+
+def test_a_drain_goes_on_serving_for_as_long_as_endpoints_lag(served) -> None:
+    run("serve", "m")
+    run("serve", "m", "--drain-grace", "0", "--log-level", "debug")
+    assert [config.drain_grace_s for config in served] == [5.0, 0.0]
 
 
 def test_the_port_that_kubernetes_puts_into_every_pod_is_not_ours(served) -> None:

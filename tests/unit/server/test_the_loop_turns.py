@@ -177,6 +177,14 @@ def broken_commit(bench: Bench) -> None:
     bench.scheduler.commit = lambda _plan, _outcome, _now_s: 1 / 0
 
 
+def test_a_report_that_cannot_be_made_ends_the_engine_too(bench) -> None:
+    bench.scheduler.snapshot = lambda _now_s: 1 / 0
+    bench.loop.submit([bench.request("a")])
+    bench.loop.start()
+    bench.loop.stop()
+    assert bench.failures == 1
+
+
 @pytest.mark.parametrize("broken", [broken_runner, broken_schedule, broken_commit])
 def test_a_failure_ends_every_request_once_and_the_loop(bench, broken: Callable[[Bench], None]) -> None:
     bench.loop.submit([bench.request(name, max_tokens=9) for name in "abcd"])
@@ -228,6 +236,16 @@ class TestHeartbeat:
         assert not bench.loop.heartbeat.stalled()
         bench.clock.now_s += 101
         assert bench.loop.heartbeat.stalled()
+
+    def test_a_first_large_step_is_not_taken_for_a_stuck_one(self, bench) -> None:
+        """Minutes, on a few processors; a restart would only begin it again."""
+        heartbeat = bench.loop.heartbeat
+        heartbeat.beat(has_work=True)
+        heartbeat.planned(2048)
+        bench.clock.now_s += 500
+        assert not heartbeat.stalled()
+        bench.clock.now_s += 13
+        assert heartbeat.stalled()
 
     def test_turning_without_a_step_is_no_progress(self, bench) -> None:
         heartbeat = bench.loop.heartbeat

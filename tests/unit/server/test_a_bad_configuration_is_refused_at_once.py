@@ -1,0 +1,71 @@
+"""What can be seen to be wrong before the model is loaded is said then, with exit code 2."""
+
+import json
+import logging
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from headrace_engine.core.limits import Limits
+from headrace_engine.server.config import ServeConfig
+from headrace_engine.server.http_limits import HttpLimits
+from headrace_engine.server.loading import starting_limits
+from headrace_engine.server.main import BAD_CONFIGURATION, run
+
+
+@pytest.fixture
+def logs(capfd) -> Iterator[pytest.CaptureFixture[str]]:
+    """What goes to standard error; the root logger is put back as it was."""
+    root = logging.getLogger()
+    handlers, level = root.handlers[:], root.level
+    yield capfd
+    root.handlers[:] = handlers
+    root.setLevel(level)
+
+
+@pytest.mark.parametrize("host", ["203.0.113.7", "no such host", "::ffff:203.0.113.7"])
+def test_an_address_that_is_not_this_machines(logs, host) -> None:
+    assert run(ServeConfig(model="m", host=host), log_level="INFO") == BAD_CONFIGURATION
+    assert host in json.loads(logs.readouterr().err.splitlines()[-1])["reason"]
+
+
+@pytest.mark.parametrize(
+    ("content", "reason"),
+    [
+        (b"{", "Expecting property name"),
+        (b"[]", "no JSON object"),
+        (b"\xff\xfe", "utf-8"),
+        (b'{"max_num_seqs": "4"}', "max_num_seqs: takes an integer"),
+        (b'{"max_num_seqs": 0}', "max_num_seqs: takes 1 to 128"),
+        (b'{"max_seqs": 4}', "max_seqs: is no limit; the limits are"),
+    ],
+)
+def test_a_limits_file_that_cannot_be_meant(logs, tmp_path, content, reason) -> None:
+    path = tmp_path / "limits.json"
+    path.write_bytes(content)
+    assert run(ServeConfig(model="m", limits_file=path), log_level="INFO") == BAD_CONFIGURATION
+    said = json.loads(logs.readouterr().err.splitlines()[-1])["reason"]
+    assert str(path) in said
+    assert reason in said
+
+
+def limits_of(directory: Path, document: object) -> Limits:
+    path = directory / "limits.json"
+    path.write_text(json.dumps(document))
+    return starting_limits(ServeConfig(model="m", max_num_seqs=16, max_num_queued_reqs=9, limits_file=path))
+
+
+def test_the_limits_file_goes_over_the_flags_and_within_the_capacity(tmp_path, caplog) -> None:
+    assert limits_of(tmp_path, {}) == Limits(16, 2048, max_num_queued_reqs=9)
+    limits = limits_of(tmp_path, {"max_num_seqs": 64, "max_num_queued_reqs": 500})
+    assert (limits.max_num_seqs, limits.max_num_queued_reqs) == (16, 500)
+    assert [vars(record)["limit"] for record in caplog.records] == ["max_num_seqs"]
+
+
+def test_connections_never_take_the_files_that_probes_need() -> None:
+    roomy, tight = HttpLimits.of(1152, 1 << 20), HttpLimits.of(1152, 1024)
+    assert (roomy.max_connections, roomy.max_connections_per_address) == (2304, 1152)
+    assert tight.max_connections + 100 < 1024
+    assert tight.max_connections_per_address == tight.max_connections // 2
+    assert HttpLimits.of(1, 1 << 20).max_connections_per_address == 64
