@@ -20,6 +20,9 @@ REJECTION_REASONS = (
     *("draining", "never_fits", "invalid", "duplicate_id"),
 )
 OUTCOMES = ("good", "late", "failed")
+PROMPT_SOURCES = ("local_compute", "local_cache_hit")
+VLLM_REJECTIONS = {"queue_full_requests": "max_num_queued_reqs", "queue_full_tokens": "max_num_queued_tokens"}
+"""vLLM names the flag, and counts these two alone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +75,7 @@ class Metrics:
         headrace = _Families(self.registry, "headrace_", {"model_name": model_name})
         self._declare_vllm(vllm)
         self._declare_vllm_histograms(vllm, max_model_len)
+        self._declare_vllm_phases(vllm, max_model_len)
         self._declare_requests(headrace)
         self._declare_latencies(headrace, slo)
         self._declare_engine(headrace)
@@ -87,6 +91,10 @@ class Metrics:
             self.request_success.labels(self.model_name, "0", reason)
         for reason in REJECTION_REASONS:
             self.rejections.labels(self.model_name, reason)
+        for source in PROMPT_SOURCES:
+            self.prompt_tokens_by_source.labels(self.model_name, "0", source)
+        for flag in VLLM_REJECTIONS.values():
+            self.vllm_rejections.labels(self.model_name, flag)
         for outcome in OUTCOMES:
             self.finished.labels(self.model_name, outcome)
 
@@ -96,6 +104,10 @@ class Metrics:
         self.kv_cache_usage = vllm.gauge("kv_cache_usage_perc", "Share of KV blocks held, 0 to 1.")
         self.preemptions = vllm.counter("num_preemptions", "Running requests that lost their blocks.")
         self.prompt_tokens = vllm.counter("prompt_tokens", "Prompt tokens of requests scheduled.")
+        self.prompt_tokens_by_source = vllm.counters(
+            "prompt_tokens_by_source", "Prompt tokens of requests scheduled, by where they came from.", "source"
+        )
+        self.prompt_tokens_cached = vllm.counter("prompt_tokens_cached", "Prompt tokens not computed.")
         self.generation_tokens = vllm.counter("generation_tokens", "Tokens generated, stop ids included.")
         self.prefix_queries = vllm.counter("prefix_cache_queries", "Prompt tokens looked up.")
         self.prefix_hits = vllm.counter("prefix_cache_hits", "Prompt tokens found in the prefix cache.")
@@ -127,10 +139,44 @@ class Metrics:
             "request_generation_tokens", "Tokens generated for a request that finished.", counts
         )
 
+    def _declare_vllm_phases(self, vllm: _Families, max_model_len: int) -> None:
+        """Of requests that finished, each observed once."""
+        self.prefill_time = vllm.histogram(
+            "request_prefill_time_seconds", "From first scheduling to the first token.", buckets.LATENCY_S
+        )
+        self.decode_time = vllm.histogram(
+            "request_decode_time_seconds", "From the first token to the last.", buckets.LATENCY_S
+        )
+        self.inference_time = vllm.histogram(
+            "request_inference_time_seconds", "From first scheduling to the last token.", buckets.LATENCY_S
+        )
+        self.time_per_output_token = vllm.histogram(
+            *("request_time_per_output_token_seconds", "Mean between tokens, of two tokens or more."),
+            buckets.ITL_S,
+        )
+        self.request_preemptions = vllm.histogram(
+            "request_num_preemptions", "How often a request lost its blocks.", buckets.PREEMPTIONS
+        )
+        counts = buckets.token_counts(max_model_len)
+        self.request_max_tokens = vllm.histogram(
+            "request_params_max_tokens", "Tokens that a request asked for at most.", counts
+        )
+        self.request_max_generation_tokens = vllm.histogram(
+            "request_max_num_generation_tokens", "Tokens of a request's longest output.", counts
+        )
+        self.request_computed_tokens = vllm.histogram(
+            "request_prefill_kv_computed_tokens", "Prompt tokens of a request that were computed.", counts
+        )
+
     def _declare_requests(self, headrace: _Families) -> None:
         self.received = headrace.counter("requests_received", "Requests that reached admission.")
         self.rejections = headrace.counters(
             "request_rejections", "Requests refused at admission, or expired in the queue.", "reason"
+        )
+        self.vllm_rejections = Counter(
+            *("vllm:admission_rejections", "Requests refused because the queue was full, by its bound."),
+            ["model_name", "reason"],
+            registry=self.registry,
         )
         self.finished = headrace.counters(
             "requests_finished", "Requests answered, by SLO outcome.", "outcome"

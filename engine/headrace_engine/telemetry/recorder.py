@@ -11,7 +11,13 @@ from dataclasses import fields
 from headrace_engine.core.limits import Capacity, Limits
 from headrace_engine.core.plan import Finished, Preempted, Rejection, Scheduled, Tokens
 from headrace_engine.core.request import FinishReason, Request
-from headrace_engine.telemetry.metrics import QUEUE_DEADLINE, SLO, Metrics
+from headrace_engine.telemetry.metrics import (
+    PROMPT_SOURCES,
+    QUEUE_DEADLINE,
+    SLO,
+    VLLM_REJECTIONS,
+    Metrics,
+)
 from headrace_engine.telemetry.report import Step, StepReport
 from headrace_engine.telemetry.timeline import Timeline, TimelineEnded
 
@@ -80,6 +86,10 @@ class Recorder:
         metrics.prompt_tokens.inc(timeline.num_prompt_tokens)
         metrics.prefix_queries.inc(timeline.num_prompt_tokens)
         metrics.prefix_hits.inc(event.cached_tokens)
+        metrics.prompt_tokens_cached.inc(event.cached_tokens)
+        computed_tokens = timeline.num_prompt_tokens - event.cached_tokens
+        for source, count in zip(PROMPT_SOURCES, (computed_tokens, event.cached_tokens), strict=True):
+            metrics.prompt_tokens_by_source.labels(metrics.model_name, "0", source).inc(count)
 
     def _tokens(self, timeline: Timeline, count: int, now_s: float) -> None:
         metrics = self._metrics
@@ -116,10 +126,25 @@ class Recorder:
         metrics.e2e.observe(now_s - timeline.arrival_s)
         metrics.request_prompt_tokens.observe(timeline.num_prompt_tokens)
         metrics.request_generation_tokens.observe(timeline.num_tokens)
+        self._phases(timeline)
         good = self._met_slo(timeline)
         self._outcome("good" if good else "late")
         if good:
             metrics.good.inc()
+
+    def _phases(self, timeline: Timeline) -> None:
+        metrics, scheduled_s, first_token_s = self._metrics, timeline.first_scheduled_s, timeline.first_token_s
+        metrics.request_max_tokens.observe(timeline.request.max_tokens)
+        metrics.request_max_generation_tokens.observe(timeline.num_tokens)
+        metrics.request_computed_tokens.observe(timeline.num_prompt_tokens - timeline.cached_tokens)
+        metrics.request_preemptions.observe(len(timeline.preempted_s))
+        if scheduled_s is None or first_token_s is None:
+            return
+        metrics.prefill_time.observe(first_token_s - scheduled_s)
+        metrics.decode_time.observe(timeline.last_token_s - first_token_s)
+        metrics.inference_time.observe(timeline.last_token_s - scheduled_s)
+        if timeline.num_tokens > 1:
+            metrics.time_per_output_token.observe(timeline.mean_itl_s())
 
     def _met_slo(self, timeline: Timeline) -> bool:
         slo, first_token_s = self._slo, timeline.first_token_s
@@ -159,6 +184,8 @@ class Recorder:
 
     def _rejected(self, reason: str) -> None:
         self._metrics.rejections.labels(self._metrics.model_name, reason).inc()
+        if (flag := VLLM_REJECTIONS.get(reason)) is not None:
+            self._metrics.vllm_rejections.labels(self._metrics.model_name, flag).inc()
 
     def _outcome(self, outcome: str) -> None:
         self._metrics.finished.labels(self._metrics.model_name, outcome).inc()

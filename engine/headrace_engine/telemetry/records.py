@@ -28,7 +28,9 @@ class CursorError(ValueError):
     """A cursor that no answer gave."""
 
 
-class _StepRecord(NamedTuple):
+class StepRecord(NamedTuple):
+    """One step that was computed."""
+
     ended_s: float
     step: Step
     num_running: int
@@ -50,7 +52,9 @@ class _StepRecord(NamedTuple):
         }
 
 
-class _RequestRecord(NamedTuple):
+class RequestRecord(NamedTuple):
+    """One request that ended, or was refused."""
+
     arrival_s: float
     first_scheduled_s: float | None
     first_token_s: float | None
@@ -65,7 +69,7 @@ class _RequestRecord(NamedTuple):
     outcome: str
 
     @classmethod
-    def of(cls, timeline: Timeline) -> "_RequestRecord":
+    def of(cls, timeline: Timeline) -> "RequestRecord":
         request = timeline.request
         return cls(
             arrival_s=timeline.arrival_s,
@@ -95,8 +99,8 @@ class Records:
         unix_clock: Callable[[], float] = time.time,
         instance: str | None = None,
     ) -> None:
-        self._steps: Ring[_StepRecord] = Ring(kept_steps)
-        self._requests: Ring[_RequestRecord] = Ring(kept_requests)
+        self._steps: Ring[StepRecord] = Ring(kept_steps)
+        self._requests: Ring[RequestRecord] = Ring(kept_requests)
         self._clock = clock
         self._unix_clock = unix_clock
         self._instance = instance or secrets.token_hex(4)
@@ -107,12 +111,12 @@ class Records:
         if report.step is not None:
             snapshot = report.snapshot
             self._steps.append(
-                _StepRecord(report.now_s, report.step, snapshot.num_running, snapshot.num_waiting)
+                StepRecord(report.now_s, report.step, snapshot.num_running, snapshot.num_waiting)
             )
 
     def ended(self, timeline: Timeline) -> None:
         """Keeps what became of a request."""
-        self._requests.append(_RequestRecord.of(timeline))
+        self._requests.append(RequestRecord.of(timeline))
 
     def document(self, since: str | None, limit: int) -> dict[str, Any]:
         """At most `limit` records of each kind after the cursor `since`; without one, from the oldest kept.
@@ -149,7 +153,7 @@ class Records:
         return since.startswith(f"{self._instance}.")
 
     def _lost(
-        self, since: str | None, steps: Page[_StepRecord], requests: Page[_RequestRecord]
+        self, since: str | None, steps: Page[StepRecord], requests: Page[RequestRecord]
     ) -> dict[str, int] | None:
         """None: the engine was started again since, and nobody can say how many records went with it."""
         if since is not None and not self._is_ours(since):
