@@ -48,14 +48,20 @@ CAPACITIES: Choices = {
 }
 
 
+def num_picks(choices: Choices) -> int:
+    """How many ways there are to pick one value of each."""
+    return math.prod(map(len, choices.values()))
+
+
+def pick(choices: Choices, number: int) -> dict[str, Any]:
+    """One value of each, as the number below `num_picks` says."""
+    picked = {}
+    for name, values in choices.items():
+        number, index = divmod(number, len(values))
+        picked[name] = values[index]
+    return picked
+
+
 def one_of_each(choices: Choices) -> st.SearchStrategy[dict[str, Any]]:
     """One value of each, drawn as a single number, so that long histories stay cheap to draw."""
-
-    def pick(number: int) -> dict[str, Any]:
-        picked = {}
-        for name, values in choices.items():
-            number, index = divmod(number, len(values))
-            picked[name] = values[index]
-        return picked
-
-    return st.integers(0, math.prod(map(len, choices.values())) - 1).map(pick)
+    return st.integers(0, num_picks(choices) - 1).map(lambda number: pick(choices, number))

@@ -97,6 +97,8 @@ class Admission:
         if scheduled:
             self._left_requests += 1
             self._left_tokens += len(request.prompt_token_ids)
+        elif not self._newcomers:
+            self._backlogged = False
 
     def step(self, now_s: float) -> None:
         """Measure the drain: a step has just been planned."""

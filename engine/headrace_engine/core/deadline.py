@@ -1,8 +1,8 @@
 """First-token deadlines: the most urgent first, among those that can still make it.
 
-`EarliestDeadline` orders by the latest moment at which a prefill must begin, at the rate measured. `Feasible` puts aside whoever is
-past it: serving a lost cause first would lose the next one too. Those put aside are not starved: they are
-served when nobody else waits, and at least one in `RELEGATED_SHARE` admissions is theirs.
+`EarliestDeadline` orders by the latest moment at which a prefill must begin, at the rate measured. `Feasible`
+puts aside whoever is past it: serving a lost cause first would lose the next one too. Those put aside are not
+starved: they are served when nobody else waits, and at least one in `RELEGATED_SHARE` admissions is theirs.
 """
 
 from headrace_engine.core.heap import RequestHeap

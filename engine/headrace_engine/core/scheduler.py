@@ -23,8 +23,8 @@ from headrace_engine.core.lifecycle import Lifecycle
 from headrace_engine.core.limits import Capacity, Limits
 from headrace_engine.core.plan import Event, Finished, Hold, Load, Outcome, Plan, Rejection, Tokens
 from headrace_engine.core.policy import FirstComeFirstServed, Policy
-from headrace_engine.core.prefill_rate import PrefillRate
 from headrace_engine.core.preemption import is_pinned, make_room, make_way
+from headrace_engine.core.prefill_rate import PrefillRate
 from headrace_engine.core.request import FinishReason, Request, Status
 from headrace_engine.core.snapshot import Snapshot
 from headrace_engine.core.step import Step
@@ -201,7 +201,10 @@ class Scheduler:
                 continue
             if sampled_rows:
                 known = len(row_token_ids) - sampled_rows
-                self._accept(request, known, sampled.get(request_id, ()), sampled_rows, now_s, events)
+                token_ids = sampled.get(request_id, ())
+                if len(token_ids) > sampled_rows:
+                    token_ids = token_ids[:sampled_rows]
+                self._accept(request, known, token_ids, now_s, events)
                 continue
             self._kv.advance(request, len(row_token_ids))
             if not request.pending_tokens:
@@ -320,20 +323,12 @@ class Scheduler:
             self.prefill_rate.observe(plan.num_prefill_tokens, outcome.duration_s)
 
     def _accept(
-        self,
-        request: Request,
-        known: int,
-        token_ids: Sequence[int],
-        sampled_rows: int,
-        now_s: float,
-        events: list[Event],
+        self, request: Request, known: int, token_ids: Sequence[int], now_s: float, events: list[Event]
     ) -> None:
-        """Take what was sampled after a row with `known` tokens besides those sampled after."""
+        """Take what was sampled after a row with `known` tokens before the first that is sampled after."""
         if not token_ids:
             events.append(self._life.finish(request, FinishReason.ERROR, "the runner sampled no token"))
             return
-        if len(token_ids) > sampled_rows:
-            token_ids = token_ids[:sampled_rows]
         kept, reason = accept(request, token_ids)
         request.output_token_ids += kept
         self._kv.advance(request, known + len(kept))

@@ -8,7 +8,7 @@ import random
 from typing import Any
 
 import pytest
-from scheduler_strategies import CAPACITIES, LIMITS, REQUESTS, TERMS, Choices
+from scheduler_strategies import CAPACITIES, LIMITS, REQUESTS, TERMS, Choices, num_picks, pick
 from scheduler_world import SchedulerWorld
 
 from headrace_engine.core.limits import Capacity
@@ -17,7 +17,7 @@ from headrace_engine.core.request import FinishReason
 
 STEPS = int(os.environ.get("HEADRACE_STEPS", "100000"))
 SEED = int(os.environ.get("HEADRACE_SEED", "0"))
-STEPS_A_HISTORY = 400
+ACTS_A_HISTORY = 100
 
 
 class History:
@@ -36,7 +36,7 @@ class History:
 
     def live(self) -> int:
         """Live through it; how many steps it took."""
-        while self._world.num_steps < STEPS_A_HISTORY:
+        for _ in range(ACTS_A_HISTORY):
             self._act()
             self._world.check()
         self._world.end()
@@ -44,23 +44,31 @@ class History:
 
     def _act(self) -> None:
         world, chance = self._world, self._random.random()
-        if chance < 0.4:
-            for _ in range(self._random.randint(1, 8)):
+        if chance < 0.2 or not world.account.live:
+            for _ in range(self._random.randint(1, 6)):
                 world.submit(self._draw(REQUESTS))
-        elif chance < 0.5 and world.account.live:
+        elif chance < 0.32 and world.account.live:
             reason = self._random.choice([FinishReason.ABORT, FinishReason.STOP])
             world.abort(self._random.choice(list(world.account.live)), reason)
-        elif chance < 0.55:
+        elif chance < 0.37:
             self._change()
-        elif chance < 0.6:
+        elif chance < 0.45:
             self._outside()
-        elif chance < 0.63:
+        elif chance < 0.48:
             world.break_a_step()
-        elif chance < 0.7:
+        elif chance < 0.6:
             world.step(lambda names: self._random.sample(names, min(len(names), 2)))
         else:
-            for _ in range(self._random.randint(1, 25)):
-                world.step()
+            self._run(self._random.randint(1, 40))
+
+    def _run(self, most_steps: int) -> None:
+        """Steps, until nothing is left to compute before something else happens."""
+        for _ in range(most_steps):
+            before = self._world.num_steps
+            self._world.wait(0.05)
+            self._world.step()
+            if self._world.num_steps == before:
+                return
 
     def _change(self) -> None:
         match self._random.randrange(3):
@@ -82,7 +90,7 @@ class History:
             world.touch_lease(self._random.choice(list(world.account.leases)), renew=renew)
 
     def _draw(self, choices: Choices) -> dict[str, Any]:
-        return {name: self._random.choice(values) for name, values in choices.items()}
+        return pick(choices, self._random.randrange(num_picks(choices)))
 
 
 @pytest.mark.parametrize("policy", PolicyName)

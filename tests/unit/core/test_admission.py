@@ -63,6 +63,17 @@ def test_a_bound_of_zero_serves_at_once_or_refuses(make_loop):
     assert loop.submit("c", 4).reason == "queue_full_requests"
 
 
+def test_a_queue_that_was_given_up_is_no_backlog(make_loop):
+    loop = make_loop(max_num_seqs=1)
+    loop.submit("running", 4)
+    loop.submit("waiting", 4)
+    loop.step()
+    for name in ("waiting", "running"):
+        loop.scheduler.abort(name)
+    loop.change_limits(max_num_queued_reqs=0)
+    assert loop.submit("next", 4) is None
+
+
 def test_a_burst_into_free_slots_does_not_queue(make_loop):
     loop = make_loop(max_num_seqs=4, max_num_queued_reqs=1)
     rejected = [loop.submit(f"r{number}", 2) is not None for number in range(6)]
