@@ -107,7 +107,8 @@ preflight() {
 
 # --- the steps -----------------------------------------------------------------------------------------------
 
-digest() { sha256sum "$@" | sha256sum | cut -c1-16; }
+# Of the content alone, never of where it lies: checkouts share the cache.
+digest() { sha256sum | cut -c1-16; }
 
 apt_install() {
   # The lock of the bootstrap is not handed down: a package may start a daemon that would hold it for ever.
@@ -151,7 +152,7 @@ bootstrap() {
   exec 9>"$cache/bootstrap.lock"
   flock -n 9 || step 'waiting for another set-up on this machine' flock 9
 
-  uv_digest=$(digest "$checkout/local/uv.txt")
+  uv_digest=$(digest <"$checkout/local/uv.txt")
   stamped "$cache/uv" "$uv_digest" || step 'uv' install_uv
   environment_digest=$(echo "$checkout" | cat - "$checkout"/{requirements/dev.txt,pyproject.toml} | digest)
   { stamped "$venv" "$environment_digest" && "$venv/bin/python" -c '' 2>/dev/null; } ||
