@@ -69,4 +69,5 @@ def test_a_step_that_runs_shows_for_how_long_and_no_longer_than_its_script_lives
         while "… slow work  3 s".encode() not in shown:
             shown += os.read(shell.stdout.fileno(), 4096) or pytest.fail(f"the end, after {shown!r}")
         shell.stdin.close()
+        shell.wait()
         shell.stdout.read()  # returns once the last writer has ended
