@@ -10,7 +10,7 @@ from starlette.responses import Response
 
 from headrace_engine.server.active_limits import ActiveLimits, StaleRevision
 from headrace_engine.server.admin_auth import AdminAuth
-from headrace_engine.server.body import read_bytes
+from headrace_engine.server.body import Bodies
 from headrace_engine.server.drain import Drain
 from headrace_engine.server.errors import invalid
 from headrace_engine.server.json_body import BodyBounds, parse_object
@@ -20,6 +20,7 @@ from headrace_engine.server.service import Service
 audit = logging.getLogger("headrace.audit")
 
 ADMIN_BODY = BodyBounds(64 << 10, max_values=4096, max_depth=16)
+MOST_BODIES = 64
 LONGEST_DRAIN_S = 24 * 3600.0
 
 
@@ -28,13 +29,14 @@ class AdminCalls:
 
     def __init__(self, auth: AdminAuth, body_timeout_s: float) -> None:
         self._auth = auth
-        self._body_timeout_s = body_timeout_s
+        # Apart from the other port's: strangers cannot use it up.
+        self._bodies = Bodies(MOST_BODIES * ADMIN_BODY.max_bytes, body_timeout_s)
 
     async def document(self, request: Request) -> dict[str, Any]:
         """The call's body, once its caller is known. Nothing is parsed for a stranger."""
-        body = await read_bytes(request, ADMIN_BODY.max_bytes, self._body_timeout_s)
-        caller = self._auth.caller(request, body)
-        document = parse_object(body, ADMIN_BODY) if body else {}
+        async with self._bodies.read(request, ADMIN_BODY.max_bytes) as body:
+            caller = self._auth.caller(request, body)
+            document = parse_object(body, ADMIN_BODY) if body else {}
         what = {"method": request.method, "path": request.url.path, "change": document}
         audit.info("admin call", extra={"caller": caller, **what})
         return document

@@ -1,44 +1,70 @@
-"""Reads a request's JSON body within its bounds: type, size, time."""
+"""Reads the bodies of requests within their bounds: type, size, time, and the memory of all together."""
 
 import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from typing import Any
 
 from starlette.requests import Request
 
-from headrace_engine.server.errors import invalid
+from headrace_engine.server.errors import ApiError, invalid, unavailable
 from headrace_engine.server.json_body import BodyBounds, parse_object
 
 
-async def read_bytes(request: Request, max_bytes: int, timeout_s: float) -> bytes:
-    """The whole body.
+class Bodies:
+    """Bodies from their first byte until what they ask for has been understood.
 
-    Raises:
-        ApiError: 413 too large (by its own word, or while counting), 408 too slow, 415 encoded.
+    Connections are many and bodies may be large: together they would take more memory than a pod has.
     """
-    if request.headers.get("content-encoding", "identity") != "identity":
-        raise invalid(None, "Encoded bodies are not taken. Send it as it is.", status=415)
-    declared = request.headers.get("content-length", "0")
-    if declared.isdigit() and int(declared[:20]) > max_bytes:
-        raise _too_large(max_bytes)
-    body = bytearray()
-    try:
-        async with asyncio.timeout(timeout_s):
-            async for piece in request.stream():
-                body += piece
-                if len(body) > max_bytes:
-                    raise _too_large(max_bytes)
-    except TimeoutError:
-        raise invalid(None, "The body did not arrive in time.", status=408) from None
-    return bytes(body)
+
+    def __init__(self, max_bytes_together: int, timeout_s: float) -> None:
+        self._max_bytes_together = max_bytes_together
+        self._timeout_s = timeout_s
+        self.num_bytes = 0
+        """What they take now."""
+
+    @asynccontextmanager
+    async def read(self, request: Request, max_bytes: int) -> AsyncIterator[bytes]:
+        """The whole body.
+
+        Raises:
+            ApiError: 413 too large (by its own word, or while counting), 408 too slow, 415 encoded, 503 too
+                many at once.
+        """
+        if request.headers.get("content-encoding", "identity") != "identity":
+            raise invalid(None, "Encoded bodies are not taken. Send it as it is.", status=415)
+        declared = request.headers.get("content-length", "0")
+        if declared.isdigit() and int(declared[:20]) > max_bytes:
+            raise _too_large(max_bytes)
+        body = bytearray()
+        try:
+            await self._receive(request, body, max_bytes)
+            yield bytes(body)
+        finally:
+            self.num_bytes -= len(body)
+
+    @asynccontextmanager
+    async def read_json(self, request: Request, bounds: BodyBounds) -> AsyncIterator[dict[str, Any]]:
+        """The JSON object that the request sends, or `ApiError`."""
+        media_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+        if media_type != "application/json":
+            raise invalid(None, "The body must be JSON: send Content-Type: application/json.", status=415)
+        async with self.read(request, bounds.max_bytes) as body:
+            yield parse_object(body, bounds)
+
+    async def _receive(self, request: Request, body: bytearray, max_bytes: int) -> None:
+        try:
+            async with asyncio.timeout(self._timeout_s):
+                async for piece in request.stream():
+                    if len(body) + len(piece) > max_bytes:
+                        raise _too_large(max_bytes)
+                    if self.num_bytes + len(piece) > self._max_bytes_together:
+                        raise unavailable("too_many_bodies", "Too many requests are being sent. Try again.")
+                    body += piece
+                    self.num_bytes += len(piece)
+        except TimeoutError:
+            raise invalid(None, "The body did not arrive in time.", status=408) from None
 
 
-async def read_json(request: Request, bounds: BodyBounds, timeout_s: float) -> dict[str, Any]:
-    """The JSON object that the request sends, or `ApiError`."""
-    media_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
-    if media_type != "application/json":
-        raise invalid(None, "The body must be JSON: send Content-Type: application/json.", status=415)
-    return parse_object(await read_bytes(request, bounds.max_bytes, timeout_s), bounds)
-
-
-def _too_large(max_bytes: int) -> Exception:
+def _too_large(max_bytes: int) -> ApiError:
     return invalid(None, f"The body is larger than {max_bytes} bytes.", status=413)

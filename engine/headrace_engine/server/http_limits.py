@@ -14,6 +14,8 @@ class HttpLimits:
     header_timeout_s: float = 5.0
     """From the connection, or the first byte of a later request, to the end of its headers."""
     body_timeout_s: float = 10.0
+    max_bodies_bytes: int = 128 << 20
+    """All bodies together that are being read."""
     keep_alive_s: float = 5.0
     write_stall_s: float = 30.0
     """A client that reads nothing for this long, while there is something to read, is cut off."""

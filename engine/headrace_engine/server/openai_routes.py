@@ -7,7 +7,6 @@ error event.
 
 import uuid
 from collections.abc import AsyncIterator
-from typing import Any
 
 from fastapi import APIRouter, Request
 from starlette.responses import Response
@@ -15,7 +14,6 @@ from starlette.responses import Response
 from headrace_engine.core.request import FinishReason
 from headrace_engine.server import parameters as takes
 from headrace_engine.server.admission import submit
-from headrace_engine.server.body import read_json
 from headrace_engine.server.errors import ApiError, ErrorBody, invalid
 from headrace_engine.server.generation import Delta, Disconnected, Generation
 from headrace_engine.server.parameters import GenerationParameters
@@ -38,30 +36,31 @@ def openai_routes(service: Service) -> APIRouter:
     @router.post("/v1/chat/completions")
     async def chat_completions(request: Request) -> Response:
         serving = service.serving()
-        body = await _json(request, serving, service)
-        arrival_s = serving.engine.clock()
-        parameters = takes.chat_parameters(body)
-        _check_model(service, parameters.model)
-        prompts = [await serving.prompts.chat(parameters)]
+        async with service.bodies.read_json(request, serving.body_bounds) as body:
+            arrival_s = serving.engine.clock()
+            parameters = takes.chat_parameters(body)
+            _check_model(service, parameters.model)
+            prompts = [await serving.prompts.chat(parameters)]
         return await _answer(request, serving, parameters, prompts, arrival_s)
 
     @router.post("/v1/completions")
     async def completions(request: Request) -> Response:
         serving = service.serving()
-        body = await _json(request, serving, service)
-        arrival_s = serving.engine.clock()
-        parameters = takes.completion_parameters(body)
-        _check_model(service, parameters.model)
-        prompts = await serving.prompts.completion(parameters)
+        async with service.bodies.read_json(request, serving.body_bounds) as body:
+            arrival_s = serving.engine.clock()
+            parameters = takes.completion_parameters(body)
+            _check_model(service, parameters.model)
+            prompts = await serving.prompts.completion(parameters)
         return await _answer(request, serving, parameters, prompts, arrival_s)
 
     @router.post("/tokenize")
     async def tokenize(request: Request) -> Response:
         serving = service.serving()
-        parameters = takes.validated(takes.TokenizeParameters, await _json(request, serving, service))
-        if parameters.model is not None:
-            _check_model(service, parameters.model)
-        ids = await serving.prompts.text(parameters.prompt)
+        async with service.bodies.read_json(request, serving.body_bounds) as body:
+            parameters = takes.validated(takes.TokenizeParameters, body)
+            if parameters.model is not None:
+                _check_model(service, parameters.model)
+            ids = await serving.prompts.text(parameters.prompt)
         return json_response(
             {"count": len(ids), "max_model_len": serving.engine.model.capacity.max_model_len, "tokens": ids}
         )
@@ -73,10 +72,6 @@ def openai_routes(service: Service) -> APIRouter:
         return json_bytes(model_list(list(service.model_names), serving.started_unix_s, length))
 
     return router
-
-
-async def _json(request: Request, serving: Serving, service: Service) -> dict[str, Any]:
-    return await read_json(request, serving.body_bounds, service.http_limits.body_timeout_s)
 
 
 def _check_model(service: Service, name: str) -> None:

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from headrace_engine.server.active_limits import ActiveLimits
+from headrace_engine.server.body import Bodies
 from headrace_engine.server.engine import Engine
 from headrace_engine.server.errors import unavailable
 from headrace_engine.server.http_limits import HttpLimits
@@ -43,6 +44,7 @@ class Service:
     def __init__(self, model_names: tuple[str, ...], http_limits: HttpLimits) -> None:
         self.model_names = model_names
         self.http_limits = http_limits
+        self.bodies = Bodies(http_limits.max_bodies_bytes, http_limits.body_timeout_s)
         self.phase = Phase.LOADING
         self.readiness_watched = False
         """Whether anybody has ever asked if this engine is ready."""

@@ -117,6 +117,19 @@ def test_a_body_that_drips_is_cut_off(start) -> None:
     assert b"body did not arrive in time" in answer
 
 
+def test_bodies_take_so_much_memory_together_and_no_more(start) -> None:
+    server = start(limits=HttpLimits(max_bodies_bytes=100_000))
+    half = post(b"x" * 90_000, "Content-Length: 90001")
+    with server.connect() as first, server.connect() as second:
+        first.sendall(half)
+        server.eventually(lambda: server.process.service.bodies.num_bytes == 90_000)
+        second.sendall(half)
+        assert status_of(server.read_all(second)) == 503
+        first.sendall(b"x")
+        assert status_of(first.recv(4096)) == 400
+    assert server.process.service.bodies.num_bytes == 0
+
+
 def test_an_idle_connection_is_not_kept_for_ever(start) -> None:
     server = start(limits=QUICK)
     began = time.monotonic()
