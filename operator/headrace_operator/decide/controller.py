@@ -15,7 +15,7 @@ from headrace_operator.decide.assess import assess
 from headrace_operator.decide.modes import Mandate, mandate
 from headrace_operator.decide.observation import Observation, PodObservation
 from headrace_operator.decide.plan import Plan, SetLimits
-from headrace_operator.decide.refusal import refuse_name, refuse_spec
+from headrace_operator.decide.refusal import accepted, refuse_name, refuse_spec
 from headrace_operator.decide.report import conditions_of, status_of
 from headrace_operator.decide.settings import Settings
 from headrace_operator.decide.situation import Situation
@@ -69,7 +69,10 @@ def _planned(
         admin_keys=settings.admin_keys,
     )
     differing = children.changes(observation.children, rendered)
-    found = conditions_of(situation, observation, decided, allowed)
+    is_written = not (differing.objects or steps.annotate)
+    found = conditions_of(
+        situation, observation, decided, allowed, accepted=accepted(observation, is_written=is_written)
+    )
     status = status_of(situation, observation, decided, found)
     refresh_s = min(MAX_REFRESH_S, max(MIN_REFRESH_S, spec.slo.window_s / 4))
     news = tells_news(situation.previous.raw, status, refresh_s=refresh_s, now_s=now_s)
@@ -85,8 +88,8 @@ def _planned(
             *((events.of_change(decided.change),) if decided.change is not None else ()),
             *events.of_recommendation(situation.previous, status.get("recommendation")),
             *(events.of_conditions(situation.previous, found) if news else ()),
-            *differing.events,
-            *steps.events,
+            # What was refused did not come about.
+            *(() if observation.refused else (*differing.events, *steps.events)),
         ),
         wake_after_s=settings.scrape_interval_s if is_moving else None,
     )

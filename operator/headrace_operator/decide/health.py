@@ -16,6 +16,8 @@ _IMAGE_LACKS = frozenset(
     {"ErrImagePull", "ImagePullBackOff", "ErrImageNeverPull", "InvalidImageName", "ImageInspectError"}
 )
 _OUT_OF_MEMORY = "OOMKilled"
+_STARTING = "Starting"
+"""There is no pod yet."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,11 +31,19 @@ class Finding:
 
 
 def findings(
-    spec: ServiceSpec, supply: Supply, *, desired: int, deployment: Mapping[str, Any] | None
+    spec: ServiceSpec,
+    supply: Supply,
+    *,
+    desired: int,
+    deployment: Mapping[str, Any] | None,
+    accepted: Finding,
 ) -> tuple[Finding, ...]:
     """Ready, Progressing and ModelLoaded."""
+    ready = _ready(spec, supply, desired=desired, deployment=deployment)
+    if ready.reason == _STARTING and accepted.status == "False":
+        ready = Finding(ConditionType.READY, "False", accepted.reason, accepted.message)
     return (
-        _ready(spec, supply, desired=desired, deployment=deployment),
+        ready,
         _progressing(supply, desired=desired, deployment=deployment),
         _model_loaded(supply, desired=desired),
     )
@@ -55,7 +65,7 @@ def _ready(
     if refused.get("status") == "True":
         message = str(refused.get("message") or "pods cannot be created")
         return Finding(ConditionType.READY, "False", "PodsRefused", message)
-    reason = "Loading" if supply.loading else "Starting"
+    reason = "Loading" if supply.loading else _STARTING
     return Finding(ConditionType.READY, "False", reason, f"{ready} of {needed} needed pods serve")
 
 

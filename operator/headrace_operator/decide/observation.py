@@ -93,6 +93,14 @@ class PodObservation:
 
 
 @dataclass(frozen=True, slots=True)
+class Refused:
+    """A call that the API server refused: one word for why, and its own message."""
+
+    reason: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
 class Observation:
     """One consistent view, taken from the store and the windows; building it does no I/O."""
 
@@ -108,3 +116,5 @@ class Observation:
     """From `recent_start_s` on: the last `tuning.interval`, nothing before a change. The rules go by it."""
     observing_since_s: float | None = None
     """Since when this operator has scraped the service without a break longer than a window."""
+    refused: Refused | None = None
+    """What became of the plan that was just made of this very observation."""

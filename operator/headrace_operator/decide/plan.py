@@ -67,5 +67,10 @@ class Plan:
     """Look again after so long even if nothing happens; None: the regular interval will do."""
 
     @property
+    def words(self) -> "Plan":
+        """What it tells, without what it does."""
+        return Plan(status=self.status, events=self.events)
+
+    @property
     def is_empty(self) -> bool:
         return self.status is None and not (self.objects or self.annotate or self.set_limits or self.drain)

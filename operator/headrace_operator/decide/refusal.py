@@ -1,19 +1,24 @@
-"""The plan for a service that cannot be served as it stands: say why, and leave what runs alone."""
+"""The plan for a service that cannot be served as it stands: say why, and leave what runs alone.
+
+And what Accepted says of a spec that is valid, but of which the API server will not take something.
+"""
 
 from collections.abc import Mapping
 from typing import Any
 
 from headrace_operator.api.spec import Invalid, ServiceSpec
+from headrace_operator.api.status import Previous
 from headrace_operator.api.status_document import condition_documents, tells_news
 from headrace_operator.api.vocabulary import ConditionType
 from headrace_operator.decide import events
 from headrace_operator.decide.conditions import timed
 from headrace_operator.decide.health import Finding
-from headrace_operator.decide.observation import Observation
+from headrace_operator.decide.observation import Observation, Refused
 from headrace_operator.decide.plan import Plan
 
 _UNTOUCHED = (ConditionType.PROGRESSING, ConditionType.SCALING_ACTIVE, ConditionType.TUNING_ACTIVE)
 _UNSEEN = (ConditionType.MODEL_LOADED, ConditionType.METRICS_AVAILABLE, ConditionType.SLO_MET)
+FORBIDDEN, WRITE_REFUSED = "Forbidden", "WriteRefused"
 
 
 def refuse_spec(observation: Observation, invalid: Invalid, *, now_s: float) -> Plan:
@@ -35,6 +40,40 @@ def refuse_name(observation: Observation, spec: ServiceSpec, foreign: str, *, no
         accepted=Finding(ConditionType.ACCEPTED, "False", "NameConflict", message),
         now_s=now_s,
     )
+
+
+def refuse_access(previous: Previous, generation: int, refused: Refused, *, now_s: float) -> Plan:
+    """Something that a decision needs may not be read: what was said last stands, but for Accepted."""
+    accepted = Finding(ConditionType.ACCEPTED, "False", refused.reason, refused.message)
+    kept = [
+        Finding(ConditionType(known.type), known.status, known.reason, known.message)
+        for known in previous.conditions
+        if known.type in set(ConditionType) - {ConditionType.ACCEPTED}
+    ]
+    unknown = Finding(ConditionType.READY, "Unknown", refused.reason, refused.message)
+    conditions = timed([*(kept or [unknown]), accepted], previous, now_s=now_s)
+    document = {
+        **previous.raw,
+        "observedGeneration": generation,
+        "conditions": condition_documents(conditions, generation),
+    }
+    if not tells_news(previous.raw, document, refresh_s=float("inf"), now_s=now_s):
+        return Plan()
+    return Plan(status=document, events=events.of_conditions(previous, conditions))
+
+
+def accepted(observation: Observation, *, is_written: bool) -> Finding:
+    """Of a valid spec: whether all that it asks for could be written.
+
+    What was refused stays said until nothing is left to write, so that a new leader does not unsay it.
+    """
+    kind, refused = ConditionType.ACCEPTED, observation.refused
+    if refused is not None:
+        return Finding(kind, "False", refused.reason, refused.message)
+    known = next((found for found in observation.previous.conditions if found.type == kind), None)
+    if not is_written and known is not None and known.reason in {FORBIDDEN, WRITE_REFUSED}:
+        return Finding(kind, "False", known.reason, known.message)
+    return Finding(kind, "True", "Valid", "the spec is being served")
 
 
 def _refusal(observation: Observation, generation: int, *, accepted: Finding, now_s: float) -> Plan:

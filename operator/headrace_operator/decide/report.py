@@ -6,7 +6,6 @@ from headrace_operator.api.names import selector_text, service_url
 from headrace_operator.api.spec import Limits
 from headrace_operator.api.status import Condition
 from headrace_operator.api.status_document import StatusView, status_document
-from headrace_operator.api.vocabulary import ConditionType
 from headrace_operator.decide import conditions, health, record
 from headrace_operator.decide.health import Finding
 from headrace_operator.decide.modes import Mandate
@@ -17,17 +16,18 @@ from headrace_operator.decide.verdict import Verdict
 
 
 def conditions_of(
-    situation: Situation, observation: Observation, verdict: Verdict, mandate: Mandate
+    situation: Situation, observation: Observation, verdict: Verdict, mandate: Mandate, *, accepted: Finding
 ) -> tuple[Condition, ...]:
     """All conditions, timed."""
     spec = situation.spec
     found = (
-        Finding(ConditionType.ACCEPTED, "True", "Valid", "the spec is being served"),
+        accepted,
         *health.findings(
             spec,
             situation.supply,
             desired=verdict.setting.replicas,
             deployment=observation.children.get("Deployment"),
+            accepted=accepted,
         ),
         conditions.metrics_available(observation, situation.blindness),
         conditions.slo_met(spec, _attainment_ratio(situation, observation)),

@@ -15,8 +15,8 @@ ENDED = frozenset({"Failed", "Succeeded"})
 class Supply:
     """Pods by what they are to demand. Pods under deletion are in none of them.
 
-    A pod that ended as a whole (evicted, refused by its node) has been replaced already: it serves nobody, its
-    ReplicaSet does not count it, and lowering the Deployment would take another.
+    A pod that ended as a whole (evicted, refused by its node) has been replaced already: it serves nobody,
+    its ReplicaSet does not count it, and lowering the Deployment would take another.
     """
 
     ready: tuple[PodObservation, ...]

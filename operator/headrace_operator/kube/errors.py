@@ -45,6 +45,11 @@ class KubeError(Exception):
         return self.status in (400, 422)
 
     @property
+    def is_refused(self) -> bool:
+        """True where the server understood the call and will not do it, until somebody changes something."""
+        return (self.status == 403 or self.is_invalid) and not self.is_namespace_ending
+
+    @property
     def is_namespace_ending(self) -> bool:
         """True where the namespace is being deleted: nothing is to be created there any more."""
         return self.status == 403 and "being terminated" in self.message

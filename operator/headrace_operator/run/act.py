@@ -2,18 +2,20 @@
 
 Each write is preceded by the question whether we still lead, and ends before that answer does. An object that
 exists is applied to by uid; one that must not exist yet is applied without force: so an object of our name
-that is not ours stays as it is, whatever happens in between.
+that is not ours stays as it is, whatever happens in between. A child that the API server refuses to take does
+not keep the others from being written.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from headrace_operator.api.names import CHILD_FIELD_MANAGER, STATUS_FIELD_MANAGER
 from headrace_operator.api.spec import Limits
 from headrace_operator.decide.observation import Observation
-from headrace_operator.decide.plan import Plan, PodAnnotations
+from headrace_operator.decide.plan import Event, Plan, PodAnnotations
 from headrace_operator.kube.client import KubeClient
+from headrace_operator.kube.errors import KubeError
 from headrace_operator.kube.events import EventRecorder
 from headrace_operator.kube.kinds import INFERENCE_SERVICES, PODS, Kind, kind_of
 from headrace_operator.kube.leadership import Leadership
@@ -28,9 +30,12 @@ class NameConflictError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Acted:
-    """`limits` by uid of the pods that took them; what an engine did not take, the next plan holds again."""
+    """`limits` by uid of the pods that took them; what an engine did not take, the next plan holds again.
+    `refused` is the first write to a child or a pod that the API server refused: no event was posted then.
+    """
 
     writes: int = 0
+    refused: KubeError | None = None
     engine_errors: int = 0
     limits: Mapping[str, Limits] = field(default_factory=dict)
 
@@ -55,30 +60,42 @@ class Actor:
 
     async def act(self, plan: Plan, *, service: Mapping[str, Any], observation: Observation) -> Acted:
         """In the plan's order. Raises `KubeError`, `KubeUnreachableError`, `NotLeadingError`."""
+        refused: list[KubeError] = []
         writes = 0
         if plan.status is not None:
             await self._apply_status(service, plan.status)
             writes += 1
         for manifest in plan.objects:
-            await self._apply_child(manifest, service, observation)
-            writes += 1
+            writes += await _unless_refused(self._apply_child(manifest, service, observation), refused)
+        unmarked = set()
         for annotate in plan.annotate:
-            await self._annotate(annotate, service)
-            writes += 1
+            if await _unless_refused(self._annotate(annotate, service), refused):
+                writes += 1
+            else:
+                unmarked.add(annotate.pod_uid)
         limits = await self._engines.set_limits(plan.set_limits)
-        drained = await self._engines.drain(plan.drain)
-        for event in plan.events:
-            async with self._leadership.writing():
-                await self._recorder.post(
-                    service, type_=event.type, reason=event.reason, message=event.message
-                )
-        refused = len(plan.set_limits) - len(limits) + len(plan.drain) - drained
-        return Acted(writes, refused, limits)
+        # A pod that drains without its mark would be forgotten by the next plan.
+        drains = [drain for drain in plan.drain if drain.pod_uid not in unmarked]
+        drained = await self._engines.drain(drains)
+        for event in plan.events if not refused else ():
+            await self._post(service, event)
+        errors = len(plan.set_limits) - len(limits) + len(drains) - drained
+        return Acted(writes, next(iter(refused), None), errors, limits)
 
     async def _apply_status(self, service: Mapping[str, Any], status: Mapping[str, Any]) -> None:
         metadata = {name: service["metadata"][name] for name in ("namespace", "name", "uid")}
         manifest = _manifest(INFERENCE_SERVICES, metadata) | {"status": status}
-        await self._apply(manifest, field_manager=STATUS_FIELD_MANAGER, force=True, subresource="status")
+        try:
+            await self._apply(manifest, field_manager=STATUS_FIELD_MANAGER, force=True, subresource="status")
+        except KubeError as error:
+            if error.is_refused:
+                # The one trouble that no condition can tell.
+                await self._post(service, Event("Warning", "StatusRefused", error.message))
+            raise
+
+    async def _post(self, service: Mapping[str, Any], event: Event) -> None:
+        async with self._leadership.writing():
+            await self._recorder.post(service, type_=event.type, reason=event.reason, message=event.message)
 
     async def _apply_child(
         self, manifest: Mapping[str, Any], service: Mapping[str, Any], observation: Observation
@@ -112,6 +129,18 @@ class Actor:
         self._count_write(manifest["kind"] if subresource is None else f"{manifest['kind']}/{subresource}")
         # Our own write is read back at once, so that the next plan is not made of what was before it.
         self._store.put(kind_of(manifest), live)
+
+
+async def _unless_refused(write: Awaitable[None], refused: list[KubeError]) -> bool:
+    """Whether it was written; where the API server refused it, the error is added to `refused`."""
+    try:
+        await write
+    except KubeError as error:
+        if not error.is_refused:
+            raise
+        refused.append(error)
+        return False
+    return True
 
 
 def _manifest(kind: Kind, metadata: Mapping[str, Any]) -> dict[str, Any]:

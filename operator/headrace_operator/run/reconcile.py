@@ -1,14 +1,20 @@
 """One service, once: observe -> decide -> act -> look again later.
 
-Level-triggered: it takes a key and nothing of what woke it, so it may run at any time, twice, or late.
+Level-triggered: it takes a key and nothing of what woke it, so it may run at any time, twice, or late. What
+the API server refuses becomes a condition before it becomes an error.
 """
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
 
-from headrace_operator.api.spec import ServiceSpec
+from headrace_operator.api.spec import Invalid, ServiceSpec
+from headrace_operator.api.status_reading import read
 from headrace_operator.decide.controller import decide
+from headrace_operator.decide.observation import Observation, Refused
+from headrace_operator.decide.refusal import FORBIDDEN, WRITE_REFUSED, refuse_access
 from headrace_operator.decide.settings import Settings
+from headrace_operator.kube.errors import KubeError
 from headrace_operator.kube.kinds import DEPLOYMENTS, INFERENCE_SERVICES, Key
 from headrace_operator.kube.store import Store
 from headrace_operator.observe.assemble import assemble
@@ -40,23 +46,45 @@ class Reconciler:
         service = self.store.get(INFERENCE_SERVICES, *key)
         if service is None or "deletionTimestamp" in service["metadata"]:
             return None
-        uid, spec, now_s = service["metadata"]["uid"], self.specs.of(service), self.wall_clock()
+        spec, now_s = self.specs.of(service), self.wall_clock()
+        try:
+            observation = await self._observe(key, service, spec, now_s)
+        except KubeError as error:
+            if error.is_refused:
+                previous, generation = read(service.get("status")), service["metadata"]["generation"]
+                told = refuse_access(previous, generation, _refused(error), now_s=now_s)
+                await self.actor.act(told, service=service, observation=Observation({}, previous))
+            raise
+        plan = decide(observation, spec, settings=self.settings, now_s=now_s)
+        acted = await self.actor.act(plan, service=service, observation=observation)
+        told_at_s, windows = self.wall_clock(), self.collector.windows_of(service["metadata"]["uid"])
+        windows.told |= {pod_uid: (told_at_s, limits) for pod_uid, limits in acted.limits.items()}
+        if acted.refused is not None:
+            observation = replace(observation, refused=_refused(acted.refused))
+            told = decide(observation, spec, settings=self.settings, now_s=now_s).words
+            await self.actor.act(told, service=service, observation=observation)
+            raise acted.refused
+        wake_after_s = min(self.interval_s, plan.wake_after_s or self.interval_s)
+        return min(wake_after_s, ENGINE_RETRY_S) if acted.engine_errors else wake_after_s
+
+    async def _observe(
+        self, key: Key, service: Mapping[str, Any], spec: ServiceSpec | Invalid, now_s: float
+    ) -> Observation:
+        uid = service["metadata"]["uid"]
         children = await self.children.of(key, ask=isinstance(spec, ServiceSpec))
         pods = await self.ownership.owned(
             self.store.pods_of(key), deployment=children.get(DEPLOYMENTS.kind), service_uid=uid
         )
-        windows = self.collector.windows_of(uid)
-        observation = assemble(
+        return assemble(
             service,
             spec,
             children=children,
             pods=pods,
-            windows=windows,
+            windows=self.collector.windows_of(uid),
             scrape_interval_s=self.settings.scrape_interval_s,
             now_s=now_s,
         )
-        plan = decide(observation, spec, settings=self.settings, now_s=now_s)
-        acted = await self.actor.act(plan, service=service, observation=observation)
-        windows.told |= {pod_uid: (self.wall_clock(), limits) for pod_uid, limits in acted.limits.items()}
-        wake_after_s = min(self.interval_s, plan.wake_after_s or self.interval_s)
-        return min(wake_after_s, ENGINE_RETRY_S) if acted.engine_errors else wake_after_s
+
+
+def _refused(error: KubeError) -> Refused:
+    return Refused(FORBIDDEN if error.is_forbidden else WRITE_REFUSED, error.message)

@@ -9,7 +9,7 @@ from headrace_operator.run.act import NameConflictError
 BASE_S = 1.0
 CEILING_S = 300.0
 CONFLICT_S = 0.1
-FORBIDDEN_S = 300.0
+FORBIDDEN_S = 60.0
 STANDBY_S = 5.0
 JITTER_RATIO = 0.2
 

@@ -7,7 +7,7 @@ from aiohttp import web
 
 from headrace_operator.api.status import Previous
 from headrace_operator.decide.observation import Observation
-from headrace_operator.decide.plan import Event, Plan, PodAnnotations
+from headrace_operator.decide.plan import Drain, Event, Plan, PodAnnotations
 from headrace_operator.kube.errors import KubeError
 from headrace_operator.kube.events import EventRecorder
 from headrace_operator.kube.kinds import CONFIG_MAPS, WATCHED
@@ -26,6 +26,12 @@ CONFIG_MAP = {
     "kind": "ConfigMap",
     "metadata": {"namespace": "default", "name": "chat-engine"},
     "data": {"limits.json": "{}"},
+}
+SERVICE_CHILD = {
+    "apiVersion": "v1",
+    "kind": "Service",
+    "metadata": {"namespace": "default", "name": "chat"},
+    "spec": {"type": "ClusterIP"},
 }
 NOTHING = Observation(children={}, previous=Previous())
 
@@ -156,14 +162,68 @@ async def test_a_write_ends_before_the_lease_does(api, actor):
     assert clock() - started_s < 0.4
 
 
-async def test_a_refused_write_stops_the_plan_and_tells_why(api, actor):
-    async def refuse(_request):
-        return web.json_response({"reason": "Invalid", "message": "spec.replicas: no"}, status=422)
+def refusing(code, *paths):
+    """The API server refuses what is written to these paths, and takes the rest."""
 
-    api.answer = refuse
-    with pytest.raises(KubeError, match=r"spec\.replicas"):
+    async def answer(request):
+        if not request.path.endswith(paths):
+            return None
+        return web.json_response({"reason": "No", "message": f"{request.path}: no"}, status=code)
+
+    return answer
+
+
+@pytest.mark.parametrize("code", [400, 403, 422])
+async def test_a_refused_status_stops_the_plan_and_is_told_by_an_event(api, actor, code):
+    api.answer = refusing(code, "/status")
+    with pytest.raises(KubeError, match="chat/status: no"):
         await actor.act(Plan(status={}, objects=(CONFIG_MAP,)), service=SERVICE, observation=NOTHING)
+    assert [path.rpartition("/")[2] for path, _, _ in api.applied] == ["status", "events"]
+    assert api.applied[1][2]["reason"] == "StatusRefused"
+
+
+@pytest.mark.parametrize("code", [400, 403, 422])
+async def test_a_refused_child_keeps_no_other_from_being_written(api, actor, code):
+    api.answer = refusing(code, "configmaps/chat-engine")
+    pod = PodAnnotations("p", "pod-uid", {})
+    plan = Plan(
+        objects=(CONFIG_MAP, SERVICE_CHILD), annotate=(pod,), events=(Event("Normal", "Done", "not quite"),)
+    )
+    acted = await actor.act(plan, service=SERVICE, observation=NOTHING)
+    assert [path.rpartition("/default/")[2] for path, _, _ in api.applied] == [
+        "configmaps/chat-engine",
+        "services/chat",
+        "pods/p",
+    ]
+    assert acted.writes == 2
+    assert acted.refused.status == code
+
+
+@pytest.mark.parametrize("code", [401, 409, 500])
+async def test_any_other_failure_stops_the_plan(api, actor, code):
+    api.answer = refusing(code, "configmaps/chat-engine")
+    with pytest.raises(KubeError):
+        await actor.act(Plan(objects=(CONFIG_MAP, SERVICE_CHILD)), service=SERVICE, observation=NOTHING)
     assert len(api.applied) == 1
+
+
+async def test_in_a_namespace_that_ends_nothing_more_is_tried(api, actor):
+    async def ending(_request):
+        return web.json_response({"message": "namespace default is being terminated"}, status=403)
+
+    api.answer = ending
+    with pytest.raises(KubeError):
+        await actor.act(Plan(objects=(CONFIG_MAP, SERVICE_CHILD)), service=SERVICE, observation=NOTHING)
+    assert len(api.applied) == 1
+
+
+async def test_a_pod_that_could_not_be_marked_is_not_drained(api, actor):
+    api.answer = refusing(403, "pods/p")
+    drain = Drain("p", "pod-uid", "10.0.0.1", 60.0)
+    plan = Plan(annotate=(PodAnnotations("p", "pod-uid", {}),), drain=(drain,))
+    acted = await actor.act(plan, service=SERVICE, observation=NOTHING)
+    assert acted.refused.status == 403
+    assert acted.engine_errors == 0, "no call was made that an engine could have refused"
 
 
 async def test_our_own_write_is_in_the_store_at_once(api, actor):

@@ -1,0 +1,89 @@
+"""The operator's role loses one verb after the other: each is told on the service, none ends the process."""
+
+import json
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+
+from headrace_local.cluster import Cluster
+
+pytestmark = pytest.mark.cluster
+
+ROLE = "clusterrole/headrace-operator-headrace-system"
+WRITES = ["deployments", "services", "configmaps", "poddisruptionbudgets"]
+RIGHTS = [(resource, verb) for resource in WRITES for verb in ("create", "patch")]
+
+
+@contextmanager
+def lacking(cluster: Cluster, resource: str, verb: str) -> Iterator[None]:
+    rules = json.loads(cluster.kubectl("get", ROLE, "-o", "json"))["rules"]
+    fewer = [part for rule in rules for part in _without(rule, resource, verb)]
+    _set(cluster, fewer)
+    try:
+        yield
+    finally:
+        _set(cluster, rules)
+
+
+def _without(rule: dict[str, Any], resource: str, verb: str) -> list[dict[str, Any]]:
+    if resource not in rule["resources"]:
+        return [rule]
+    others = {**rule, "resources": [name for name in rule["resources"] if name != resource]}
+    this = {**rule, "resources": [resource], "verbs": [name for name in rule["verbs"] if name != verb]}
+    return [part for part in (others, this) if part["resources"] and part["verbs"]]
+
+
+def _set(cluster: Cluster, rules: list[dict[str, Any]]) -> None:
+    cluster.kubectl("patch", ROLE, "--type=merge", "-p", json.dumps({"rules": rules}))
+
+
+def test_each_right_that_lacks_is_told_and_all_is_made_once_it_is_there(
+    installed: Cluster,
+    namespace: Any,
+    service: Callable[..., dict[str, Any]],
+    start_operator: Callable[..., Any],
+    eventually: Callable[..., Any],
+) -> None:
+    operator = start_operator()
+    eventually(lambda: operator.leads)
+    names = [f"{resource[:8]}-{verb}" for resource, verb in RIGHTS]
+    for name, (resource, verb) in zip(names, RIGHTS, strict=True):
+        with lacking(installed, resource, verb):
+            namespace.apply(service(name))
+            accepted = eventually(lambda name=name: _refused(namespace, name))
+            assert accepted["reason"] == "Forbidden"
+            assert f'cannot {verb} resource "{resource}"' in accepted["message"]
+            ready = namespace.condition(name, "Ready")
+            assert ready is not None
+            assert ready["status"] == "False"
+    for name in names:
+        # An edit is looked at at once; else it would take a minute.
+        namespace.patch("infs", name, {"spec": {"slo": {"ttft": "2s"}}})
+    eventually(lambda: all(not _refused(namespace, name) for name in names))
+    assert operator.process.poll() is None
+    assert operator.metric('headrace_operator_reconciles_total{result="Bug"}') == 0
+
+
+def test_a_status_that_may_not_be_written_is_an_event(
+    installed: Cluster,
+    namespace: Any,
+    service: Callable[..., dict[str, Any]],
+    start_operator: Callable[..., Any],
+    eventually: Callable[..., Any],
+) -> None:
+    operator = start_operator()
+    eventually(lambda: operator.leads)
+    with lacking(installed, "inferenceservices/status", "patch"):
+        namespace.apply(service())
+        told = eventually(
+            lambda: [found for found in namespace.events("chat") if found["reason"] == "StatusRefused"]
+        )
+    assert "inferenceservices/status" in told[0]["message"]
+    assert namespace.get("deployment", "chat-engine") is None, "what is decided is remembered first"
+
+
+def _refused(namespace: Any, name: str) -> dict[str, Any] | None:
+    found = namespace.condition(name, "Accepted")
+    return found if found and found["status"] == "False" else None
