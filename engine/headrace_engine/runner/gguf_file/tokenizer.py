@@ -1,7 +1,7 @@
 """The tokenizer of a GGUF file as `tokenizer.json` and `tokenizer_config.json`.
 
-GGUF names the pre-tokenizer and leaves its rules to the reader. Those known here are byte-level; for others
-the model's own `tokenizer.json`, put beside the file, is taken.
+GGUF names the pre-tokenizer and leaves its rules to the reader. Known here are SentencePiece's and some that
+are byte-level; for others the model's own `tokenizer.json`, put beside the file, is taken.
 """
 
 import json
@@ -14,6 +14,7 @@ from tokenizers.pre_tokenizers import PreTokenizer
 
 from headrace_engine.runner.errors import ModelLoadError
 from headrace_engine.runner.gguf_file.metadata import GGUFModel
+from headrace_engine.runner.gguf_file.sentencepiece import sentencepiece
 
 _CONTROL, _USER_DEFINED = 3, 4
 _WORDS = (
@@ -41,28 +42,34 @@ def write_tokenizer(model: GGUFModel, directory: Path) -> None:
 
 def _tokenizer(model: GGUFModel) -> Tokenizer:
     tokens, kinds = model.field("tokenizer.ggml.tokens"), model.field("tokenizer.ggml.token_type")
-    pre_tokenizer = _pre_tokenizer(model)
-    merges = [tuple(merge.split(" ", 1)) for merge in model.field("tokenizer.ggml.merges")]
-    tokenizer = Tokenizer(
-        models.BPE(
-            {token: index for index, token in enumerate(tokens)},
-            merges,
-            ignore_merges=model.field("tokenizer.ggml.pre", "") == "llama-bpe",
-        )
-    )
-    tokenizer.pre_tokenizer = pre_tokenizer
-    tokenizer.decoder = decoders.ByteLevel()
+    is_sentencepiece = model.field("tokenizer.ggml.model") == "llama"
+    tokenizer = sentencepiece(model) if is_sentencepiece else _byte_level(model)
     added = [
         AddedToken(token, special=kind == _CONTROL, normalized=False)
         for token, kind in zip(tokens, kinds, strict=True)
         if kind in {_CONTROL, _USER_DEFINED}
     ]
     tokenizer.add_tokens(added)
-    if model.field("tokenizer.ggml.add_bos_token", False):
+    if model.field("tokenizer.ggml.add_bos_token", is_sentencepiece):
         first = model.field("tokenizer.ggml.bos_token_id")
         tokenizer.post_processor = processors.TemplateProcessing(
             single=f"{tokens[first]} $A", special_tokens=[(tokens[first], first)]
         )
+    return tokenizer
+
+
+def _byte_level(model: GGUFModel) -> Tokenizer:
+    pre_tokenizer = _pre_tokenizer(model)
+    merges = [tuple(merge.split(" ", 1)) for merge in model.field("tokenizer.ggml.merges")]
+    tokenizer = Tokenizer(
+        models.BPE(
+            {token: index for index, token in enumerate(model.field("tokenizer.ggml.tokens"))},
+            merges,
+            ignore_merges=model.field("tokenizer.ggml.pre", "") == "llama-bpe",
+        )
+    )
+    tokenizer.pre_tokenizer = pre_tokenizer
+    tokenizer.decoder = decoders.ByteLevel()
     return tokenizer
 
 
