@@ -81,9 +81,13 @@ class Timeline:
         )
 
     def _waiting(self) -> str:
-        """Requests that wait in the engines' queues, by the engines themselves."""
+        """Requests that wait in the engines' queues, by the engines themselves.
+
+        A pod that is being removed gets none, and asked after its end, it would keep the story waiting.
+        """
         stage = self._stage
-        names = [pod["metadata"]["name"] for pod in stage.api.pods(stage.namespace, stage.selector)]
+        pods = stage.api.pods(stage.namespace, stage.selector)
+        names = [pod["metadata"]["name"] for pod in pods if "deletionTimestamp" not in pod["metadata"]]
         waiting = [stage.api.gauge(stage.namespace, name, "vllm:num_requests_waiting") for name in names]
         known = [count for count in waiting if count is not None]
         return f"{sum(known):.0f}" if known else "-"
