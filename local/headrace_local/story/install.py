@@ -20,6 +20,8 @@ def install(stage: Stage) -> Installed:
     stage.narrator.chapter("The operator, by its Helm chart")
     values = stage.venue.chart_values()
     shown = " ".join(("-n", SYSTEM_NAMESPACE, "--create-namespace --wait", *values))
+    # As typed in the checkout, where the chart's own path begins too.
+    shown = shown.replace(f"{CHECKOUT}/", "")
     stage.narrator.command(f"{stage.tools.typed_helm} upgrade --install {RELEASE} charts/headrace {shown}")
     began_s = stage.clock()
     chart = str(CHECKOUT / "charts" / "headrace")
