@@ -1,8 +1,10 @@
 """The root of the command line. It knows no subcommand: each package brings its own by entry point."""
 
+import signal
 import sys
 from importlib.metadata import EntryPoint, entry_points, version
-from typing import Annotated
+from types import FrameType
+from typing import Annotated, NoReturn
 
 import typer
 
@@ -26,7 +28,14 @@ def build() -> typer.Typer:
 
 
 def main() -> None:
+    # The first process of a container is sent no signal that it has no handler for: until a command sets its
+    # own, one that is told to stop would go on until it is killed.
+    signal.signal(signal.SIGTERM, _leave)
     build()()
+
+
+def _leave(number: int, _frame: FrameType | None) -> NoReturn:
+    raise SystemExit(128 + number)
 
 
 def _root(

@@ -16,7 +16,8 @@ class HttpLimits:
     body_timeout_s: float = 10.0
     max_bodies_bytes: int = 128 << 20
     """All bodies together that are being read."""
-    keep_alive_s: float = 5.0
+    keep_alive_s: float = 10.0
+    """Longer than the official clients keep a connection, 5 s: what they send while it closes is lost."""
     write_stall_s: float = 30.0
     """A client that reads nothing for this long, while there is something to read, is cut off."""
     max_body_reads: int = 4096

@@ -1,4 +1,4 @@
-"""`/v1/chat/completions`, `/v1/completions`, `/v1/models`, `/tokenize`.
+"""`/v1/chat/completions`, `/v1/completions`, `/v1/models`, `/v1/models/NAME`, `/tokenize`.
 
 A handler reads and checks the body, encodes the prompt, submits, and waits for the first result before it
 sends a header: what fails early fails with a status. From then on an answer ends with a finish reason or an
@@ -7,6 +7,7 @@ error event.
 
 import uuid
 from collections.abc import AsyncIterator
+from typing import Any
 
 from fastapi import APIRouter, Request
 from starlette.responses import Response
@@ -24,7 +25,7 @@ from headrace_engine.server.wire import (
     Answer,
     Chunks,
     error_event,
-    model_list,
+    model_card,
     now_unix_s,
     whole_answer,
 )
@@ -67,11 +68,21 @@ def openai_routes(service: Service) -> APIRouter:
 
     @router.get("/v1/models")
     async def models() -> Response:
-        serving = service.serving()
-        length = serving.engine.model.capacity.max_model_len
-        return json_bytes(model_list(list(service.model_names), serving.started_unix_s, length))
+        cards = [_card(service, name) for name in service.model_names]
+        return json_response({"object": "list", "data": cards})
+
+    @router.get("/v1/models/{name:path}")
+    async def model(name: str) -> Response:
+        _check_model(service, name)
+        return json_response(_card(service, name))
 
     return router
+
+
+def _card(service: Service, name: str) -> dict[str, Any]:
+    serving = service.serving()
+    length = serving.engine.model.capacity.max_model_len
+    return model_card(name, service.model_names[0], serving.started_unix_s, length)
 
 
 def _check_model(service: Service, name: str) -> None:

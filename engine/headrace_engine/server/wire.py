@@ -118,17 +118,14 @@ def error_event(document: dict[str, Any]) -> bytes:
     return b"data: %b\n\n" % orjson.dumps(document)
 
 
-def model_list(names: list[str], created: int, max_model_len: int | None) -> bytes:
-    cards = [
-        {
-            "id": name,
-            "object": "model",
-            "created": created,
-            "owned_by": "headrace",
-            "root": names[0],
-            "parent": None,
-            "max_model_len": max_model_len,
-        }
-        for name in names
-    ]
-    return orjson.dumps({"object": "list", "data": cards})
+def model_card(name: str, root: str, created: int, max_model_len: int) -> dict[str, Any]:
+    """A model under one of its names; `root` is the first of them."""
+    return {
+        "id": name,
+        "object": "model",
+        "created": created,
+        "owned_by": "headrace",
+        "root": root,
+        "parent": None,
+        "max_model_len": max_model_len,
+    }

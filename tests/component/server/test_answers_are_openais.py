@@ -172,9 +172,13 @@ def test_message_parts_are_joined_and_roles_pass(server) -> None:
     assert answer.usage.prompt_tokens == len("be brief") + len("ab\nc") + len("d") + len("e") + 4
 
 
-def test_the_model_is_listed_and_another_is_not_found(server) -> None:
+def test_the_model_is_listed_and_another_is_not_found(start) -> None:
+    server = start(served_model_names=("alphabet", "org/alphabet"))
     models = server.client().models.list().data
-    assert [(card.id, card.object) for card in models] == [("alphabet", "model")]
+    assert [(card.id, card.object) for card in models] == [("alphabet", "model"), ("org/alphabet", "model")]
+    assert [server.client().models.retrieve(card.id) for card in models] == models
+    with pytest.raises(openai.NotFoundError):
+        server.client().models.retrieve("gpt-4o")
     with pytest.raises(openai.NotFoundError) as caught:
         server.client().chat.completions.create(model="gpt-4o", messages=USER_A)
     assert caught.value.body["code"] == "model_not_found"

@@ -68,4 +68,5 @@ def test_connections_never_take_the_files_that_probes_need() -> None:
     assert (roomy.max_connections, roomy.max_connections_per_address) == (2304, 1152)
     assert tight.max_connections + 100 < 1024
     assert tight.max_connections_per_address == tight.max_connections // 2
+    assert roomy.keep_alive_s > 5  # how long httpx keeps an idle connection, and with it OpenAI's client
     assert HttpLimits.of(1, 1 << 20).max_connections_per_address == 64

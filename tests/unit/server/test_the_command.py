@@ -1,5 +1,6 @@
 """The command line: what it shows, what it refuses, what the environment says."""
 
+import signal
 import subprocess
 import sys
 
@@ -135,6 +136,16 @@ def test_a_broken_package_costs_only_its_own_commands() -> None:
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.returncode == 0
     assert "the broken commands are not available" in done.stderr
+
+
+def test_sigterm_is_heard_before_the_command_is_ready_for_it() -> None:
+    """As the first process of a container, it would not be without a handler."""
+    code = (
+        "import os, signal, headrace_cli.main as c\n"
+        "c.build = lambda: lambda: os.kill(os.getpid(), signal.SIGTERM)\n"
+        "c.main()"
+    )
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 128 + signal.SIGTERM
 
 
 def test_one_processor_is_left_to_http_where_there_are_enough() -> None:
