@@ -5,6 +5,7 @@ import logging
 import os
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from model_hub import COMMIT, FakeHub
@@ -79,6 +80,15 @@ def test_only_what_is_needed_is_downloaded(hub):
     directory = resolve_model("hf://org/name")
     assert hub.downloaded() == SERVED
     assert names_in(directory) == PLACED
+
+
+def test_two_that_start_at_once_download_once(hub):
+    with ThreadPoolExecutor(2) as pool:
+        first, second = pool.map(resolve_model, ["hf://org/name"] * 2)
+    assert first == second
+    assert names_in(first) == PLACED
+    got = [path for method, path, _ in hub.requests if method == "GET" and path.endswith("model.safetensors")]
+    assert len(got) == 1
 
 
 def test_shards_come_with_their_index(hub):

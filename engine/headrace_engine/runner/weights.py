@@ -19,6 +19,7 @@ from headrace_engine.runner.model_directory import file_in, read_json
 
 _SINGLE = "model.safetensors"
 _INDEX = "model.safetensors.index.json"
+_FLOATS = frozenset({"F64", "F32", "F16", "BF16"})
 
 
 class Weights:
@@ -53,7 +54,7 @@ class Weights:
         """A copy of the tensor in the compute type, `add` added before it is rounded to that.
 
         Raises:
-            ModelLoadError: it is not there, or its shape is not what the config says.
+            ModelLoadError: it is not there, no floating numbers, or not of the shape that the config says.
         """
         shard = self._shard_of.get(name)
         if shard is None:
@@ -61,7 +62,13 @@ class Weights:
                 f"{self.directory} has no tensor {name!r}: a shard is missing, "
                 "or config.json describes another model"
             )
-        found = tuple(shard.get_slice(name).get_shape())
+        stored = shard.get_slice(name)
+        if stored.get_dtype() not in _FLOATS:
+            raise ModelLoadError(
+                f"tensor {name!r} is stored as {stored.get_dtype()}: quantized weights are not read; use the "
+                "unquantized model"
+            )
+        found = tuple(stored.get_shape())
         if found != shape:
             raise ModelLoadError(
                 f"tensor {name!r} has shape {found} where config.json says {shape}; "

@@ -3,6 +3,8 @@
 import json
 import pickle
 import shutil
+import sys
+from pathlib import Path
 
 import pytest
 import torch
@@ -12,6 +14,7 @@ from headrace_engine.runner.config import ModelConfig
 from headrace_engine.runner.errors import ModelLoadError
 from headrace_engine.runner.model_directory import file_in, models_directory, read_json, resolve_model
 from headrace_engine.runner.model_runner import ModelRunner
+from headrace_engine.runner.tokenizer import Tokenizer
 from headrace_engine.runner.weights import Weights
 
 INDEX = "model.safetensors.index.json"
@@ -191,6 +194,47 @@ def test_a_config_that_cannot_be_served_names_the_key(model, changes, said):
     edit(model, "config.json", **changes)
     with pytest.raises(ModelLoadError, match=said):
         load(model)
+
+
+def test_quantized_weights_are_not_taken_for_plain_ones(model):
+    tensors = load_file(model / "model.safetensors")
+    name = "model.layers.1.mlp.up_proj.weight"
+    save_file({**tensors, name: tensors[name].to(torch.int8)}, model / "model.safetensors")
+    with pytest.raises(ModelLoadError, match=r"up_proj\.weight' is stored as I8"):
+        load(model)
+
+
+@pytest.fixture
+def audited():
+    """What Python does from now on; a hook cannot be taken back, but can be told to look away."""
+    events, looking = [], [True]
+
+    def note(event, arguments):
+        if looking[0] and event in {"open", "import", "socket.connect", "pickle.find_class"}:
+            events.append((event, arguments))
+
+    sys.addaudithook(note)
+    yield events
+    looking[0] = False
+
+
+def test_security_3_and_6_loading_opens_what_it_may_and_connects_to_nothing(model, audited):
+    for name in ("pytorch_model.bin", "model.pt", "model.pkl", "modeling_llama.py", "evil.json.py"):
+        (model / name).write_bytes(b"raise SystemExit")
+    edit(model, "tokenizer_config.json", tokenizer_file="../elsewhere.json")
+    audited.clear()
+    load(model)
+    Tokenizer.load(model)
+    opened = {Path(arguments[0]).name for event, arguments in audited if is_in(model, event, arguments)}
+    assert opened <= {"config.json", "generation_config.json", "tokenizer_config.json", "model.safetensors"}
+    assert opened >= {"config.json", "tokenizer_config.json"}
+    assert not [event for event, _ in audited if event in {"socket.connect", "pickle.find_class"}]
+
+
+def is_in(model, event, arguments):
+    return (
+        event == "open" and isinstance(arguments[0], str | Path) and str(arguments[0]).startswith(str(model))
+    )
 
 
 def test_end_of_sequence_ids_come_from_the_generation_config(model):
