@@ -41,6 +41,12 @@ def main(
     except (Missing, ClusterError) as error:
         narrator.stop(f"headrace: {error}")
         raise typer.Exit(1) from error
+    except KeyboardInterrupt as interrupt:
+        removal = (
+            ".venv/bin/headrace local down" if context is None else f"local/demo --context {context} ..."
+        )
+        narrator.stop(f"Stopped; what is up stays up. To have it removed: {removal}")
+        raise typer.Exit(130) from interrupt
 
 
 def _required(images: tuple[str | None, str | None]) -> tuple[str, str]:
