@@ -10,6 +10,7 @@ from typing import Any
 from scheduler_account import Account
 from slot_runner import STOP_ID, Guesser, SlotRunner
 
+from headrace_engine.core.contract import Contract, Terms
 from headrace_engine.core.limits import Capacity, Limits
 from headrace_engine.core.plan import Finished, Load, Plan, Rejection
 from headrace_engine.core.policies import PolicyName, policy_of
@@ -18,7 +19,7 @@ from headrace_engine.core.prefill_rate import PrefillRate
 from headrace_engine.core.request import FinishReason, Request, Status
 from headrace_engine.core.scheduler import Scheduler
 from headrace_engine.core.step_model import StepModel
-from headrace_engine.core.tenants import Contract, Tenants, Terms
+from headrace_engine.core.tenants import Tenants
 
 QUEUE_REASONS = {
     *("queue_full_requests", "queue_full_tokens"),

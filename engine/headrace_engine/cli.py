@@ -9,6 +9,8 @@ from typing import Annotated, Any
 
 import typer
 
+from headrace_engine.core.policies import PolicyName
+
 MAX_NAME_CHARACTERS = 256
 MODEL, LIMITS, CACHE, HTTP, ADMIN, OBJECTIVES = (
     *("Model", "Scheduler limits", "KV cache", "HTTP"),
@@ -131,6 +133,9 @@ def serve(
             callback=_finite,
         ),
     ] = None,
+    scheduling_policy: Annotated[
+        PolicyName, _flag(LIMITS, "Order in which waiting requests are admitted.", "--scheduling-policy")
+    ] = PolicyName.FCFS,
     limits_file: Annotated[
         Path | None, _flag(LIMITS, "JSON of active limits to start with.", "--limits-file", exists=True)
     ] = None,
@@ -147,6 +152,14 @@ def serve(
     ] = True,
     host: Annotated[str, _flag(HTTP, "Address to listen at.", "--host")] = "127.0.0.1",
     port: Annotated[int, _flag(HTTP, "Port; 0 takes a free one.", "--port", parser=_port(8000))] = 8000,
+    api_keys: Annotated[
+        Path | None,
+        _flag(
+            *(HTTP, "JSON of the digests of API keys and whose they are; anybody if left out."),
+            "--api-keys",
+            exists=True,
+        ),
+    ] = None,
     shutdown_timeout: Annotated[
         float,
         _flag(
@@ -224,6 +237,8 @@ def serve(
         num_gpu_blocks_override=num_gpu_blocks_override,
         kv_cache_memory_bytes=kv_cache_memory_bytes,
         enable_prefix_caching=enable_prefix_caching,
+        scheduling_policy=scheduling_policy,
+        api_keys=api_keys,
         limits_file=limits_file,
         shutdown_timeout_s=shutdown_timeout,
         drain_grace_s=drain_grace,

@@ -9,11 +9,11 @@ step loop's thread owns them.
 import math
 from collections import Counter, OrderedDict
 
+from headrace_engine.core.contract import Terms
 from headrace_engine.core.drain_rate import DrainRate
 from headrace_engine.core.limits import Capacity, Limits
 from headrace_engine.core.plan import Rejection
 from headrace_engine.core.request import Request
-from headrace_engine.core.tenants import Terms
 
 
 def most_total_tokens(capacity: Capacity) -> int:

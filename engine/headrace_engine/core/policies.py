@@ -22,6 +22,11 @@ class PolicyName(StrEnum):
     SLO = "slo"
     """Feasible ones first, then by class, by tenant, by deadline."""
 
+    @property
+    def has_classes(self) -> bool:
+        """Whether a request's `priority` matters."""
+        return self in (PolicyName.PRIORITY, PolicyName.SLO)
+
 
 def policy_of(
     name: PolicyName, tenants: Tenants, prefill_rate: PrefillRate, *, age_s: float = 30.0

@@ -17,6 +17,7 @@ from collections.abc import Sequence
 
 from headrace_engine.core.admission import misfit, most_total_tokens
 from headrace_engine.core.completion import accept
+from headrace_engine.core.contract import Contract
 from headrace_engine.core.drafter import Drafter
 from headrace_engine.core.kv_cache import KVCache
 from headrace_engine.core.lifecycle import Lifecycle
@@ -29,7 +30,7 @@ from headrace_engine.core.request import FinishReason, Request, Status
 from headrace_engine.core.snapshot import Snapshot
 from headrace_engine.core.step import Step
 from headrace_engine.core.step_model import StepModel
-from headrace_engine.core.tenants import Contract, Tenants
+from headrace_engine.core.tenants import Tenants
 
 MAX_LOADING_RATIO = 0.5
 """Share of the blocks that requests may hold while they load; beyond it a prompt is computed instead."""

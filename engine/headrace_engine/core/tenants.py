@@ -7,9 +7,9 @@ two changes: prompts are charged chunk by chunk, so an aborted one pays for what
 charged once, so the recomputation after a preemption, which no tenant asked for, costs nobody.
 """
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
+from headrace_engine.core.contract import Contract
 from headrace_engine.core.request import Request
 
 
@@ -20,30 +20,6 @@ class Prices:
     input: float = 1.0
     cached: float = 0.1
     output: float = 2.0
-
-
-@dataclass(frozen=True, slots=True)
-class Terms:
-    """What a tenant is given: its weight, and limits of its own within those of the engine."""
-
-    weight: float = 1.0
-    """Its share relative to the others', under a policy that shares."""
-    max_num_seqs: int | None = None
-    """Most of its requests running together; None is no cap but the engine's, as below."""
-    max_num_queued_reqs: int | None = None
-    max_num_queued_tokens: int | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Contract:
-    """The terms of those tenants that have some, and of everybody else."""
-
-    items: Mapping[str, Terms] = field(default_factory=dict)
-    default: Terms = Terms()
-
-    def of(self, tenant: str) -> Terms:
-        """What this tenant is given."""
-        return self.items.get(tenant, self.default)
 
 
 class Tenants:

@@ -5,15 +5,20 @@ change is all or nothing, and holds from the next step.
 """
 
 import asyncio
+import logging
 from collections.abc import Callable
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from datetime import datetime
 from typing import Any
 
-from headrace_engine.core.limits import Limits, LimitsError
+from headrace_engine.core.contract import Contract
+from headrace_engine.core.limits import LimitsError
 from headrace_engine.server.engine import Engine
 from headrace_engine.server.errors import invalid
+from headrace_engine.server.rules import Rules
 from headrace_engine.telemetry.recorder import Recorder
+
+audit = logging.getLogger("headrace.audit")
 
 
 class StaleRevision(Exception):  # noqa: N818 - an answer, not a fault
@@ -21,17 +26,15 @@ class StaleRevision(Exception):  # noqa: N818 - an answer, not a fault
 
 
 class ActiveLimits:
-    def __init__(
-        self, engine: Engine, limits: Limits, recorder: Recorder, now: Callable[[], datetime]
-    ) -> None:
+    def __init__(self, engine: Engine, rules: Rules, recorder: Recorder, now: Callable[[], datetime]) -> None:
         self._engine = engine
-        self._limits = limits
+        self.rules = rules
         self._recorder = recorder
         self._now = now
         self._since = now()
         self._changing = asyncio.Lock()
         self.revision = 1
-        recorder.record_limits(limits, self.revision)
+        recorder.record_rules(rules.limits, rules.policy, self.revision)
 
     @property
     def etag(self) -> str:
@@ -42,9 +45,9 @@ class ActiveLimits:
         running = self._engine.num_running
         return {
             "revision": self.revision,
-            "limits": asdict(self._limits),
+            **self.rules.document(),
             "capacity": asdict(self._engine.model.capacity),
-            "effective": {"num_running": running, "converged": running <= self._limits.max_num_seqs},
+            "effective": {"num_running": running, "converged": running <= self.rules.limits.max_num_seqs},
             "since": self._since.isoformat(timespec="milliseconds").replace("+00:00", "Z"),
         }
 
@@ -59,12 +62,22 @@ class ActiveLimits:
             if if_match.strip() not in (self.etag, "*"):
                 raise StaleRevision
             try:
-                limits = self._limits.changed(changes, self._engine.model.capacity)
+                rules = self.rules.changed(changes, self._engine.model.capacity)
             except LimitsError as error:
-                raise invalid(error.name[:64], str(error)) from None
-            if limits == self._limits:
-                return
-            await self._engine.set_limits(limits)
-            self._limits, self._since = limits, self._now()
-            self.revision += 1
-            self._recorder.record_limits(limits, self.revision)
+                raise invalid(error.name[:64], str(error)[:300]) from None
+            await self._apply(rules)
+
+    async def adopt(self, contract: Contract) -> None:
+        """Takes over the terms of tenants that were changed elsewhere."""
+        async with self._changing:
+            await self._apply(replace(self.rules, contract=contract))
+
+    async def _apply(self, rules: Rules) -> None:
+        before = self.rules
+        if rules == before:
+            return
+        await self._engine.set_rules(rules, new_policy=rules.policy is not before.policy)
+        self.rules, self._since = rules, self._now()
+        self.revision += 1
+        self._recorder.record_rules(rules.limits, rules.policy, self.revision)
+        audit.info("limits effective", extra=self.document())

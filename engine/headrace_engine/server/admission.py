@@ -1,6 +1,7 @@
 """From checked parameters to engine requests: the bounds that depend on the model, and the defaults."""
 
 from headrace_engine.core.request import Request, Sampling
+from headrace_engine.server.claim import ANYBODY, Claim
 from headrace_engine.server.engine import LoadedModel
 from headrace_engine.server.errors import invalid, too_long
 from headrace_engine.server.generation import Generation
@@ -18,6 +19,8 @@ def submit(
     prompts: list[tuple[int, ...]],
     answer_id: str,
     arrival_s: float,
+    *,
+    claim: Claim,
 ) -> Generation:
     """Offers one engine request a prompt; `arrival_s` is when the whole HTTP request had come, on the
     engine's clock.
@@ -29,11 +32,16 @@ def submit(
     param = "messages" if isinstance(parameters, ChatParameters) else "prompt"
     if len(prompts) > capacity.max_num_seqs:
         raise invalid(param, f"This server runs at most {capacity.max_num_seqs} prompts at once.")
+    policy = serving.limits.rules.policy
+    if parameters.priority and not policy.has_classes:
+        raise invalid(
+            "priority", f"priority does nothing under the scheduling policy {policy}. Leave it out."
+        )
     serving.prompts.check_ids("stop_token_ids", parameters.stop_token_ids or ())
     requests = [
         engine_request(
             *(engine.model, parameters, prompt, f"{answer_id}-{index}", arrival_s),
-            queue_deadline_s=serving.queue_deadline_s,
+            claim=claim,
         )
         for index, prompt in enumerate(prompts)
     ]
@@ -46,7 +54,7 @@ def submit(
         )
         for request in requests
     }
-    retry_after_s = min(max(1.0, serving.queue_deadline_s or 1.0), 60.0)
+    retry_after_s = min(max(1.0, claim.queue_deadline_s or 1.0), 60.0)
     return Generation(engine, engine.submit(requests), outputs, param=param, retry_after_s=retry_after_s)
 
 
@@ -57,7 +65,7 @@ def engine_request(
     request_id: str,
     arrival_s: float,
     *,
-    queue_deadline_s: float | None = None,
+    claim: Claim = ANYBODY,
 ) -> Request:
     """What the engine is asked, for one prompt of checked parameters.
 
@@ -72,8 +80,16 @@ def engine_request(
         sampling=_sampling(parameters),
         stop_token_ids=_stop_ids(parameters, model.eos_token_ids),
         min_tokens=parameters.min_tokens or 0,
-        queue_deadline_s=None if queue_deadline_s is None else arrival_s + queue_deadline_s,
+        priority=parameters.priority or 0,
+        tenant=claim.tenant,
+        block_salt=claim.block_salt,
+        queue_deadline_s=_after(arrival_s, claim.queue_deadline_s),
+        first_token_deadline_s=_after(arrival_s, claim.first_token_s),
     )
+
+
+def _after(arrival_s: float, wait_s: float | None) -> float | None:
+    return None if wait_s is None else arrival_s + wait_s
 
 
 def _max_tokens(parameters: GenerationParameters, num_prompt_tokens: int, max_model_len: int) -> int:

@@ -4,6 +4,7 @@ import os
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from headrace_engine.core.policies import PolicyName
 from headrace_engine.server.admin_auth import AdminCredentials
 from headrace_engine.telemetry.metrics import SLO
 
@@ -28,6 +29,8 @@ class ServeConfig:
     max_num_queued_reqs: int = 1024
     max_num_queued_tokens: int = 1_048_576
     queue_deadline_s: float | None = None
+    scheduling_policy: PolicyName = PolicyName.FCFS
+    api_keys: Path | None = None
     block_size: int = 64
     num_gpu_blocks_override: int | None = None
     kv_cache_memory_bytes: int | None = None

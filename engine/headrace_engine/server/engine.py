@@ -10,13 +10,15 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
-from headrace_engine.core.limits import Capacity, Limits
+from headrace_engine.core.limits import Capacity
 from headrace_engine.core.plan import Finished
+from headrace_engine.core.policies import policy_of
 from headrace_engine.core.request import FinishReason, Request
 from headrace_engine.core.scheduler import Scheduler
 from headrace_engine.server.loop import Runner, StepLoop
 from headrace_engine.server.mailbox import Mailbox, Refused
 from headrace_engine.server.prompts import Tokenizer
+from headrace_engine.server.rules import Rules
 from headrace_engine.telemetry.report import StepReport
 
 log = logging.getLogger(__name__)
@@ -122,9 +124,17 @@ class Engine:
     def stalled(self) -> bool:
         return self._loop.heartbeat.stalled()
 
-    async def set_limits(self, limits: Limits) -> None:
-        """Active from the step after this returns."""
-        await asyncio.wrap_future(self._loop.call(lambda scheduler: scheduler.set_limits(limits)))
+    async def set_rules(self, rules: Rules, *, new_policy: bool) -> None:
+        """Active from the step after this returns, all of them or none."""
+
+        def apply(scheduler: Scheduler) -> None:
+            scheduler.set_limits(rules.limits)
+            scheduler.set_contract(rules.contract)
+            if new_policy:
+                policy = policy_of(rules.policy, scheduler.tenants, scheduler.prefill_rate)
+                scheduler.set_policy(policy, self.clock())
+
+        await asyncio.wrap_future(self._loop.call(apply))
 
     def close_admission(self) -> None:
         """From here on every new request is refused as `draining`."""

@@ -6,6 +6,7 @@ import os
 import resource
 import sys
 
+from headrace_engine.server.api_keys import Tenancy
 from headrace_engine.server.banner import facts
 from headrace_engine.server.config import ServeConfig
 from headrace_engine.server.http_limits import HttpLimits
@@ -27,6 +28,8 @@ def run(config: ServeConfig, *, log_level: str) -> int:
     configure(log_level)
     try:
         config.admin.check()
+        if config.api_keys is not None:
+            Tenancy.read(config.api_keys)
         limits = starting_limits(config)
         serving_socket = listen(config.host, config.port)
         admin_socket = listen(config.admin_host, config.admin_port) if config.admin.given else None

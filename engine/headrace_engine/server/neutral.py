@@ -41,7 +41,6 @@ _COMMON: dict[str, tuple[Any, ...]] = {
     "vllm_xargs": (),
     "logits_processors": (),
     "metadata": ({},),
-    "priority": (0,),
 }
 
 CHAT: Mapping[str, tuple[Any, ...]] = _COMMON | {

@@ -9,7 +9,7 @@ import uuid
 from collections.abc import AsyncIterator
 from typing import Any
 
-from fastapi import APIRouter, Request
+from fastapi import APIRouter, Depends, Request
 from starlette.responses import Response
 
 from headrace_engine.core.request import FinishReason
@@ -17,6 +17,7 @@ from headrace_engine.server import parameters as takes
 from headrace_engine.server.admission import submit
 from headrace_engine.server.errors import ApiError, ErrorBody, invalid
 from headrace_engine.server.generation import Delta, Disconnected, Generation
+from headrace_engine.server.output import Usage
 from headrace_engine.server.parameters import GenerationParameters
 from headrace_engine.server.responses import CLIENT_CLOSED_REQUEST, EventStream, json_bytes, json_response
 from headrace_engine.server.service import Service, Serving
@@ -30,9 +31,16 @@ from headrace_engine.server.wire import (
     whole_answer,
 )
 
+NO_USAGE = Usage(0, 0, 0)
+"""For chunks that do not tell it: adding it up for each would cost more than the chunk."""
+
 
 def openai_routes(service: Service) -> APIRouter:
-    router = APIRouter()
+    async def identify(request: Request) -> None:
+        address = request.client.host if request.client else ""
+        request.state.claim = await service.serving().claim(request.headers, address)
+
+    router = APIRouter(dependencies=[Depends(identify)])
 
     @router.post("/v1/chat/completions")
     async def chat_completions(request: Request) -> Response:
@@ -107,7 +115,7 @@ async def _answer(
         created=now_unix_s(),
         is_chat=is_chat,
     )
-    generation = submit(serving, parameters, prompts, answer.id, arrival_s)
+    generation = submit(serving, parameters, prompts, answer.id, arrival_s, claim=request.state.claim)
     generation.watch(request.receive)
     try:
         first = await generation.next()
@@ -172,9 +180,10 @@ async def _stream(
 
 def _rendered(deltas: list[Delta], chunks: Chunks, generation: Generation) -> bytes:
     events = []
+    usage = generation.usage if chunks.continuous_usage else NO_USAGE
     for delta in deltas:
         if delta.text:
-            events.append(chunks.text(delta.index, delta.text, generation.usage))
+            events.append(chunks.text(delta.index, delta.text, usage))
         if delta.finish_reason is not None:
-            events.append(chunks.finish(delta.index, delta.finish_reason, generation.usage))
+            events.append(chunks.finish(delta.index, delta.finish_reason, usage))
     return b"".join(events)

@@ -68,6 +68,7 @@ class GenerationParameters(_Strict):
     ignore_eos: bool | None = None
     stream: bool | None = None
     stream_options: StreamOptions | None = None
+    priority: Annotated[int, Field(ge=-INT32, le=INT32)] | None = None
     user: Label | None = None
     safety_identifier: Label | None = None
     prompt_cache_key: Label | None = None

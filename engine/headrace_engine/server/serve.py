@@ -17,11 +17,16 @@ from datetime import UTC, datetime
 from importlib.metadata import version
 from typing import TYPE_CHECKING
 
+from headrace_engine.core.contract import Contract
 from headrace_engine.core.limits import Limits
+from headrace_engine.core.policies import policy_of
+from headrace_engine.core.prefill_rate import PrefillRate
 from headrace_engine.core.scheduler import Scheduler
+from headrace_engine.core.tenants import Tenants
 from headrace_engine.runner.errors import ModelLoadError
 from headrace_engine.server.active_limits import ActiveLimits
 from headrace_engine.server.admin_auth import AdminAuth
+from headrace_engine.server.api_keys import ApiKeys
 from headrace_engine.server.app import admin_app, serving_app
 from headrace_engine.server.config import ServeConfig
 from headrace_engine.server.drain import Drain
@@ -30,6 +35,7 @@ from headrace_engine.server.http_limits import HttpLimits
 from headrace_engine.server.http_server import HttpServer
 from headrace_engine.server.json_body import BodyBounds
 from headrace_engine.server.prompts import Prompts
+from headrace_engine.server.rules import Rules
 from headrace_engine.server.service import Phase, Service, Serving
 from headrace_engine.server.wire import now_unix_s
 from headrace_engine.telemetry.metrics import Metrics
@@ -133,9 +139,10 @@ class EngineProcess:
         traces = self._traces
         traced = () if traces is None else (traces.ended,)
         recorder = Recorder(metrics, config.slo, on_end=(records.ended, *traced))
-        scheduler = Scheduler(
-            capacity=model.capacity, limits=limits, enable_prefix_caching=config.enable_prefix_caching
-        )
+        api_keys = None if config.api_keys is None else ApiKeys(config.api_keys)
+        contract = Contract() if api_keys is None else api_keys.tenancy.contract
+        rules = Rules(limits, config.scheduling_policy, contract)
+        scheduler = _scheduler(model, rules, config)
         observers = (recorder.record, records.record)
         engine = Engine(
             *(model, scheduler, observers),
@@ -151,10 +158,12 @@ class EngineProcess:
             ),
             metrics=metrics,
             records=records,
-            limits=ActiveLimits(engine, limits, recorder, lambda: datetime.now(UTC)),
+            limits=ActiveLimits(engine, rules, recorder, lambda: datetime.now(UTC)),
             body_bounds=BodyBounds.of(capacity.max_model_len),
             fingerprint=_fingerprint(config, model),
             queue_deadline_s=config.queue_deadline_s,
+            first_token_s=config.slo.ttft_s,
+            api_keys=api_keys,
             started_unix_s=now_unix_s(),
         )
         engine.start()
@@ -192,6 +201,18 @@ def _traces(config: ServeConfig) -> "Traces | None":
     from headrace_engine.telemetry.traces import Traces  # noqa: PLC0415
 
     return Traces.to(config.otlp_traces_endpoint, config.names[0])
+
+
+def _scheduler(model: LoadedModel, rules: Rules, config: ServeConfig) -> Scheduler:
+    tenants, rate = Tenants(rules.contract), PrefillRate()
+    return Scheduler(
+        capacity=model.capacity,
+        limits=rules.limits,
+        policy=policy_of(rules.policy, tenants, rate),
+        tenants=tenants,
+        prefill_rate=rate,
+        enable_prefix_caching=config.enable_prefix_caching,
+    )
 
 
 def _fingerprint(config: ServeConfig, model: LoadedModel) -> str:

@@ -3,8 +3,12 @@
 from dataclasses import dataclass
 from enum import StrEnum
 
+from starlette.datastructures import Headers
+
 from headrace_engine.server.active_limits import ActiveLimits
+from headrace_engine.server.api_keys import ApiKeys
 from headrace_engine.server.body import Bodies
+from headrace_engine.server.claim import Claim
 from headrace_engine.server.engine import Engine
 from headrace_engine.server.errors import unavailable
 from headrace_engine.server.http_limits import HttpLimits
@@ -35,7 +39,27 @@ class Serving:
     body_bounds: BodyBounds
     fingerprint: str
     queue_deadline_s: float | None
+    first_token_s: float | None
+    """The declared TTFT, which the order of admission may go by."""
+    api_keys: ApiKeys | None
+    """Without them everybody is one tenant."""
     started_unix_s: int
+
+    async def claim(self, headers: Headers, address: str) -> Claim:
+        """Who asks, and by when. Raises `ApiError`."""
+        tenant, salt = "", b""
+        if self.api_keys is not None:
+            if self.api_keys.refresh():
+                await self.limits.adopt(self.api_keys.tenancy.contract)
+            tenant = self.api_keys.tenant(headers.get("authorization", ""), address)
+            salt = self.api_keys.salt(tenant)
+        return Claim.of(
+            headers,
+            tenant=tenant,
+            block_salt=salt,
+            queue_deadline_s=self.queue_deadline_s,
+            first_token_s=self.first_token_s,
+        )
 
 
 class Service:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector, generate_latest
 from prometheus_client import disable_created_metrics as without_created_series
 
+from headrace_engine.core.plan import Hold
 from headrace_engine.telemetry import buckets
 
 FINISHED_REASONS = ("stop", "length", "abort", "error")
@@ -17,6 +18,7 @@ QUEUE_DEADLINE = "queue_deadline"
 """The rejection reason of a request that expired in the queue."""
 REJECTION_REASONS = (
     *("queue_full_requests", "queue_full_tokens", QUEUE_DEADLINE),
+    *("tenant_queue_full_requests", "tenant_queue_full_tokens"),
     *("draining", "never_fits", "invalid", "duplicate_id"),
 )
 OUTCOMES = ("good", "late", "failed")
@@ -91,6 +93,8 @@ class Metrics:
             self.request_success.labels(self.model_name, "0", reason)
         for reason in REJECTION_REASONS:
             self.rejections.labels(self.model_name, reason)
+        for hold in Hold:
+            self.holds.labels(self.model_name, hold.value)
         for source in PROMPT_SOURCES:
             self.prompt_tokens_by_source.labels(self.model_name, "0", source)
         for flag in VLLM_REJECTIONS.values():
@@ -105,7 +109,9 @@ class Metrics:
         self.preemptions = vllm.counter("num_preemptions", "Running requests that lost their blocks.")
         self.prompt_tokens = vllm.counter("prompt_tokens", "Prompt tokens of requests scheduled.")
         self.prompt_tokens_by_source = vllm.counters(
-            "prompt_tokens_by_source", "Prompt tokens of requests scheduled, by where they came from.", "source"
+            "prompt_tokens_by_source",
+            "Prompt tokens of requests scheduled, by where they came from.",
+            "source",
         )
         self.prompt_tokens_cached = vllm.counter("prompt_tokens_cached", "Prompt tokens not computed.")
         self.generation_tokens = vllm.counter("generation_tokens", "Tokens generated, stop ids included.")
@@ -207,6 +213,15 @@ class Metrics:
         self.waiting_tokens = headrace.gauge("waiting_tokens", "Prompt tokens of requests never scheduled.")
         self.limit = headrace.gauges("limit", "Active scheduler limits.", "name")
         self.capacity = headrace.gauges("capacity", "What the engine was started with.", "name")
+        self.policy = headrace.gauges("scheduling_policy", "1 for the active policy.", "policy")
+        self.holds = headrace.counters(
+            "admission_holds",
+            "Requests that a step looked at and did not admit, by what held them.",
+            "reason",
+        )
+        self.unaccounted = headrace.gauge(
+            "requests_unaccounted", "Accepted requests neither live nor ended; anything but 0 is a fault."
+        )
         self.limits_revision = headrace.gauge("limits_revision", "Counts the changes of the limits.")
         self.step_budget_used = headrace.histogram(
             "step_budget_used_ratio",

@@ -4,13 +4,16 @@ One report is recorded whole before a scrape can see any of it, so every scrape 
 received = finished + rejected + aborted + in flight. Times come from the loop's monotonic clock.
 """
 
+import logging
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import fields
 
 from headrace_engine.core.limits import Capacity, Limits
 from headrace_engine.core.plan import Finished, Preempted, Rejection, Scheduled, Tokens
+from headrace_engine.core.policies import PolicyName
 from headrace_engine.core.request import FinishReason, Request
+from headrace_engine.core.snapshot import Snapshot
 from headrace_engine.telemetry.metrics import (
     PROMPT_SOURCES,
     QUEUE_DEADLINE,
@@ -20,6 +23,8 @@ from headrace_engine.telemetry.metrics import (
 )
 from headrace_engine.telemetry.report import Step, StepReport
 from headrace_engine.telemetry.timeline import Timeline, TimelineEnded
+
+log = logging.getLogger(__name__)
 
 
 class Recorder:
@@ -37,7 +42,10 @@ class Recorder:
         self._slo = slo
         self._clock = clock
         self._on_end = tuple(on_end)
+        self._lost = 0
         self._timelines: dict[str, Timeline] = {}
+        self._generated_tokens = 0
+        """Of the report at hand."""
         self._oldest_arrival_s: float | None = None
         metrics.oldest_waiting_age.set_function(self._oldest_waiting_age_s)
 
@@ -59,6 +67,9 @@ class Recorder:
                     timeline.preempted_s.append(report.now_s)
                 case Finished():
                     self._finished(event, timeline, report.now_s)
+        if self._generated_tokens:
+            self._metrics.generation_tokens.inc(self._generated_tokens)
+            self._generated_tokens = 0
         if report.step is not None:
             self._step(report.step, report.limits)
         self._gauges(report)
@@ -72,7 +83,9 @@ class Recorder:
         self._metrics.cache_config.labels(model_name=self._metrics.model_name, engine="0", **cache).set(1)
         self._metrics.start_time.set_to_current_time()
 
-    def record_limits(self, limits: Limits, revision: int) -> None:
+    def record_rules(self, limits: Limits, policy: PolicyName, revision: int) -> None:
+        for name in PolicyName:
+            self._metrics.policy.labels(self._metrics.model_name, name.value).set(name is policy)
         for entry in fields(limits):
             self._metrics.limit.labels(self._metrics.model_name, entry.name).set(getattr(limits, entry.name))
         self._metrics.limits_revision.set(revision)
@@ -102,7 +115,7 @@ class Recorder:
             metrics.fine_itl.observe(now_s - timeline.last_token_s)
         timeline.last_token_s = now_s
         timeline.num_tokens += count
-        metrics.generation_tokens.inc(count)
+        self._generated_tokens += count
 
     def _finished(self, event: Finished, timeline: Timeline, now_s: float) -> None:
         if event.stop_token_id is not None:
@@ -133,7 +146,11 @@ class Recorder:
             metrics.good.inc()
 
     def _phases(self, timeline: Timeline) -> None:
-        metrics, scheduled_s, first_token_s = self._metrics, timeline.first_scheduled_s, timeline.first_token_s
+        metrics, scheduled_s, first_token_s = (
+            self._metrics,
+            timeline.first_scheduled_s,
+            timeline.first_token_s,
+        )
         metrics.request_max_tokens.observe(timeline.request.max_tokens)
         metrics.request_max_generation_tokens.observe(timeline.num_tokens)
         metrics.request_computed_tokens.observe(timeline.num_prompt_tokens - timeline.cached_tokens)
@@ -155,6 +172,8 @@ class Recorder:
         return slo.itl_s is None or timeline.mean_itl_s() <= slo.itl_s
 
     def _step(self, step: Step, limits: Limits) -> None:
+        for hold in step.holds:
+            self._metrics.holds.labels(self._metrics.model_name, hold.value).inc()
         self._metrics.step_tokens.observe(step.num_tokens)
         self._metrics.step_seconds.observe(step.duration_s)
         self._metrics.step_budget_used.observe(step.num_tokens / limits.max_num_batched_tokens)
@@ -166,8 +185,21 @@ class Recorder:
         metrics.in_flight.set(snapshot.in_flight)
         metrics.waiting_tokens.set(snapshot.waiting_tokens)
         metrics.kv_cache_usage.set(snapshot.kv_usage_ratio)
+        self._watch(snapshot)
         age_s = snapshot.oldest_waiting_age_s
         self._oldest_arrival_s = None if age_s is None else report.now_s - age_s
+
+    def _watch(self, snapshot: Snapshot) -> None:
+        """Every accepted request ends in exactly one terminal event: accepted = finished + live."""
+        lost = snapshot.accepted_total - snapshot.finished_total - snapshot.in_flight
+        lost = lost or len(self._timelines) - snapshot.in_flight
+        if lost and not self._lost:
+            told = {"accepted": snapshot.accepted_total, "finished": snapshot.finished_total}
+            log.error(
+                "requests are unaccounted for", extra={**told, "live": snapshot.in_flight, "lost": lost}
+            )
+        self._lost = lost
+        self._metrics.unaccounted.set(abs(lost))
 
     def _oldest_waiting_age_s(self) -> float:
         """Grows between reports: a loop that hangs in a step shows an age that does too."""

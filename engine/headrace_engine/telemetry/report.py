@@ -8,7 +8,7 @@ flight, always.
 from dataclasses import dataclass
 
 from headrace_engine.core.limits import Limits
-from headrace_engine.core.plan import Event, Plan, Rejection
+from headrace_engine.core.plan import Event, Hold, Plan, Rejection
 from headrace_engine.core.request import Request
 from headrace_engine.core.snapshot import Snapshot
 from headrace_engine.core.step_model import NO_WORK, StepWork
@@ -26,6 +26,8 @@ class Step:
     context_tokens: int = 0
     """Tokens whose KV the step's attention read."""
     work: StepWork = NO_WORK
+    holds: tuple[Hold, ...] = ()
+    """Why those who waited were not admitted."""
 
     @classmethod
     def of(cls, plan: Plan, duration_s: float) -> "Step":
@@ -37,6 +39,7 @@ class Step:
             num_seqs=len(plan.rows),
             context_tokens=plan.context_tokens,
             work=plan.work,
+            holds=plan.holds,
         )
 
     @property

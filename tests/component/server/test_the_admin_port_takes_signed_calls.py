@@ -277,10 +277,48 @@ def test_every_call_leaves_an_audit_line_without_its_token(own_caller, caplog) -
     with caplog.at_level("INFO"):
         own_caller.patch({"max_num_seqs": 4}, 1)
         own_caller.http.get(own_caller.url + LIMITS, headers={"authorization": f"Bearer {TOKEN}"})
-    lines = [vars(record) for record in caplog.records if record.name == "headrace.audit"]
+    records = [record for record in caplog.records if record.name == "headrace.audit"]
+    lines = [vars(record) for record in records if record.msg == "admin call"]
     assert [(line["caller"], line["method"]) for line in lines] == [
         (f"key-{key_id(own_caller.key)}", "PATCH"),
         ("token-file", "GET"),
     ]
     assert lines[0]["change"] == {"max_num_seqs": 4}
+    effective = next(vars(record) for record in records if record.msg == "limits effective")
+    assert (effective["revision"], effective["limits"]["max_num_seqs"]) == (2, 4)
+    assert effective["since"].endswith("Z")
     assert TOKEN not in caplog.text
+
+
+def test_the_policy_and_the_terms_of_tenants_change_like_a_limit(own_caller, own_engine) -> None:
+    changes = {
+        "scheduling_policy": "fair",
+        "max_num_seqs": 4,
+        "tenants": {"default": {"weight": 2}, "items": {"acme": {"weight": 3, "max_num_queued_reqs": 5}}},
+    }
+    assert own_caller.patch(changes, 1).status_code == 200
+    document = own_caller.call("GET", LIMITS).json()
+    assert (document["revision"], document["scheduling_policy"]) == (2, "fair")
+    assert document["tenants"]["default"]["weight"] == 2
+    assert document["tenants"]["items"]["acme"]["max_num_queued_reqs"] == 5
+    assert own_engine.metric("headrace_scheduling_policy", policy="fair") == 1
+    assert own_engine.metric("headrace_scheduling_policy", policy="fcfs") == 0
+
+
+@pytest.mark.parametrize(
+    ("change", "param"),
+    [
+        ({"scheduling_policy": "lottery"}, "scheduling_policy"),
+        ({"tenants": {"items": {"acme": {"weight": 0}}}}, "tenants.items.acme.weight"),
+        ({"tenants": {"items": {"acme": {"max_num_seqs": 0}}}}, "tenants.items.acme.max_num_seqs"),
+        ({"tenants": {"items": {"acme": {"max_num_seqs": True}}}}, "tenants.items.acme.max_num_seqs"),
+        ({"tenants": {"items": {"acme": {"wait": 1}}}}, "tenants.items.acme.wait"),
+        ({"tenants": {"items": []}}, "tenants"),
+        ({"tenants": {"all": {}}}, "tenants.all"),
+    ],
+)
+def test_one_bad_rule_changes_none(own_caller, change, param) -> None:
+    refused = own_caller.patch({"max_num_seqs": 1} | change, 1)
+    assert refused.status_code == 400
+    assert refused.json()["error"]["param"] == param
+    assert own_caller.call("GET", LIMITS).json()["revision"] == 1

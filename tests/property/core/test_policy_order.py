@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from headrace_engine.core.contract import Contract, Terms
 from headrace_engine.core.limits import Capacity
 from headrace_engine.core.plan import Outcome
 from headrace_engine.core.policies import PolicyName, policy_of
@@ -16,7 +17,7 @@ from headrace_engine.core.priority import PriorityClasses
 from headrace_engine.core.request import Request
 from headrace_engine.core.scheduler import Scheduler
 from headrace_engine.core.shortest import ShortestFirst
-from headrace_engine.core.tenants import Contract, Prices, Tenants, Terms
+from headrace_engine.core.tenants import Prices, Tenants
 
 AGE_S = 10.0
 TOKEN_S = 0.5

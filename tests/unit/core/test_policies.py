@@ -2,6 +2,7 @@
 
 import pytest
 
+from headrace_engine.core.contract import Contract, Terms
 from headrace_engine.core.deadline import RELEGATED_SHARE
 from headrace_engine.core.fair import FairShare
 from headrace_engine.core.plan import Preempted
@@ -9,7 +10,7 @@ from headrace_engine.core.policies import PolicyName, policy_of
 from headrace_engine.core.policy import FirstComeFirstServed
 from headrace_engine.core.preemption import MAX_PREEMPTIONS
 from headrace_engine.core.prefill_rate import PrefillRate
-from headrace_engine.core.tenants import Contract, Prices, Tenants, Terms
+from headrace_engine.core.tenants import Prices, Tenants
 
 
 def make(make_loop, name, *, tenants=None, age_s=1.0, prefill_tokens_per_s=1000.0, **values):

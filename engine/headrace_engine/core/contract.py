@@ -1,0 +1,86 @@
+"""What tenants are given: shares of the engine, and limits of their own within the engine's."""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields, replace
+from typing import Any
+
+from headrace_engine.core.limits import LimitsError
+
+MAX_TENANTS = 4096
+MAX_NAME_LENGTH = 64
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """What one tenant is given. None is no limit but the engine's."""
+
+    weight: float = 1.0
+    """Its share relative to the others', under a policy that shares."""
+    max_num_seqs: int | None = None
+    """Most of its requests running together."""
+    max_num_queued_reqs: int | None = None
+    max_num_queued_tokens: int | None = None
+
+    def changed(self, changes: Any, name: str) -> "Terms":
+        """These terms with `changes`, all or nothing; `name` is what an error calls them.
+
+        Raises:
+            LimitsError: an unknown name or a value that is not taken.
+        """
+        known = {entry.name for entry in fields(self)}
+        if not isinstance(changes, Mapping):
+            raise LimitsError(name, "takes an object")
+        for key in changes:
+            if key not in known:
+                raise LimitsError(f"{name}.{key}", f"is no term; the terms are {', '.join(sorted(known))}")
+        changed = replace(self, **changes)
+        if not _is_number(changed.weight) or not 0.001 <= changed.weight <= 1000:
+            raise LimitsError(f"{name}.weight", "takes a number from 0.001 to 1000")
+        for key, least in (("max_num_seqs", 1), ("max_num_queued_reqs", 0), ("max_num_queued_tokens", 0)):
+            value = getattr(changed, key)
+            if value is not None and not (type(value) is int and least <= value < 2**31):
+                raise LimitsError(f"{name}.{key}", f"takes an integer from {least} on, or null for no limit")
+        return changed
+
+
+@dataclass(frozen=True, slots=True)
+class Contract:
+    """The terms of those tenants that have some, and of everybody else."""
+
+    items: Mapping[str, Terms] = field(default_factory=dict)
+    default: Terms = Terms()
+
+    def of(self, tenant: str) -> Terms:
+        """What this tenant is given."""
+        return self.items.get(tenant, self.default)
+
+    def changed(self, changes: Any) -> "Contract":
+        """This contract with `changes`: `{"default": {...}, "items": {NAME: {...} or null}}`.
+
+        Terms left out stay; null removes a tenant's, which then has the default's.
+
+        Raises:
+            LimitsError: something in it is not taken; nothing is changed.
+        """
+        if not isinstance(changes, Mapping) or not isinstance(changes.get("items", {}), Mapping):
+            raise LimitsError("tenants", "takes an object with default and items")
+        for key in changes.keys() - {"default", "items"}:
+            raise LimitsError(f"tenants.{key}", "is unknown; tenants takes default and items")
+        default = self.default.changed(changes.get("default", {}), "tenants.default")
+        items = dict(self.items)
+        for tenant, terms in changes.get("items", {}).items():
+            name = f"tenants.items.{tenant}"
+            if not 0 < len(tenant) <= MAX_NAME_LENGTH:
+                raise LimitsError("tenants.items", f"takes names of 1 to {MAX_NAME_LENGTH} characters")
+            if terms is None:
+                items.pop(tenant, None)
+            else:
+                items[tenant] = items.get(tenant, default).changed(terms, name)
+        if len(items) > MAX_TENANTS:
+            raise LimitsError("tenants.items", f"takes at most {MAX_TENANTS} tenants")
+        return Contract(items, default)
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)

@@ -1,0 +1,123 @@
+"""Who a client is: its API key, by digest, names a tenant. Without a keys file everybody is one.
+
+    {"keys": {"<sha256 of a key, hex>": "acme"},
+     "tenants": {"default": {...}, "items": {"acme": {"weight": 2, "max_num_queued_reqs": 100}}}}
+
+The file is read again when it has changed; one that cannot be used is logged, and the last good one holds.
+What a client writes into a request (`user`) is never its identity.
+"""
+
+import hashlib
+import hmac
+import json
+import logging
+import re
+import secrets
+import time
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from headrace_engine.core.contract import Contract
+from headrace_engine.server.errors import ApiError, ErrorBody, overloaded
+
+log = logging.getLogger(__name__)
+
+MAX_KEYS = 10_000
+MAX_FILE_BYTES = 4 << 20
+MAX_FAILURES_PER_S = 10
+"""From one address; then it is told to wait."""
+_DIGEST = re.compile(r"[0-9a-f]{64}")
+
+
+@dataclass(frozen=True, slots=True)
+class Tenancy:
+    """What a keys file says."""
+
+    tenants: dict[bytes, str]
+    """By the digest of a key."""
+    contract: Contract
+
+    @classmethod
+    def read(cls, path: Path) -> "Tenancy":
+        """Raises `ValueError` or `OSError` for a file that cannot be used."""
+        if path.stat().st_size > MAX_FILE_BYTES:
+            raise ValueError(f"it is larger than {MAX_FILE_BYTES} bytes")
+        document = json.loads(path.read_text(encoding="utf-8"))
+        keys = document.get("keys") if isinstance(document, dict) else None
+        if not isinstance(keys, dict) or document.keys() - {"keys", "tenants"}:
+            raise ValueError('it is no object with "keys" and "tenants"')
+        if len(keys) > MAX_KEYS:
+            raise ValueError(f"it has more than {MAX_KEYS} keys")
+        for number, (digest, tenant) in enumerate(keys.items(), start=1):
+            if not _DIGEST.fullmatch(digest):
+                raise ValueError(f"key {number} is no SHA-256 digest in lower-case hex")
+            if not isinstance(tenant, str) or not 0 < len(tenant) <= 64:
+                raise ValueError(f"key {number} names no tenant, of 1 to 64 characters")
+        tenants = {bytes.fromhex(digest): tenant for digest, tenant in keys.items()}
+        return cls(tenants, Contract().changed(document.get("tenants", {})))
+
+
+class ApiKeys:
+    """Lives on the event loop."""
+
+    def __init__(self, path: Path, clock: Callable[[], float] = time.monotonic) -> None:
+        self._path = path
+        self._clock = clock
+        self._version = _version(path)
+        self._salt_key = secrets.token_bytes(32)
+        self._failures: Counter[str] = Counter()
+        self._second = 0
+        self.tenancy = Tenancy.read(path)
+
+    def refresh(self) -> bool:
+        """Read the file again if it has changed; whether the terms in it have."""
+        version, before = _version(self._path), self.tenancy.contract
+        if version == self._version:
+            return False
+        self._version = version
+        try:
+            self.tenancy = Tenancy.read(self._path)
+        except (OSError, ValueError) as error:
+            log.error("the keys file cannot be used; the last good one holds", extra={"reason": str(error)})  # noqa: TRY400
+        return self.tenancy.contract != before
+
+    def tenant(self, authorization: str, address: str) -> str:
+        """Whose key this is.
+
+        Raises:
+            ApiError: 401, the same whatever is wrong with it; 429 after too many of them.
+        """
+        scheme, _, key = authorization.partition(" ")
+        found = self._find(key.strip()) if scheme.lower() == "bearer" else None
+        if found is not None:
+            return found
+        if int(self._clock()) != self._second:
+            self._second = int(self._clock())
+            self._failures.clear()
+        self._failures[address] += 1
+        if self._failures[address] > MAX_FAILURES_PER_S:
+            raise overloaded("too_many_failures", "Too many calls with a wrong API key.", 1.0)
+        message = "This API key is not valid. Send it as Authorization: Bearer KEY."
+        raise ApiError(401, ErrorBody(message, "invalid_request_error", None, "invalid_api_key"))
+
+    def salt(self, tenant: str) -> bytes:
+        """What keeps a tenant's cached blocks from being found by others: nobody outside can name it."""
+        return hmac.digest(self._salt_key, tenant.encode(), "sha256")
+
+    def _find(self, key: str) -> str | None:
+        """Every digest is compared, so that the time tells nothing of which was near."""
+        digest, found = hashlib.sha256(key.encode()).digest(), None
+        for known, tenant in self.tenancy.tenants.items():
+            if hmac.compare_digest(known, digest):
+                found = tenant
+        return found
+
+
+def _version(path: Path) -> tuple[int, int, int] | None:
+    try:
+        status = path.stat()
+    except OSError:
+        return None
+    return status.st_mtime_ns, status.st_ino, status.st_size

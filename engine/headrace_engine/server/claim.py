@@ -1,0 +1,63 @@
+"""What a request claims of the scheduler: for whom, and by when. From its key and its headers."""
+
+import math
+from dataclasses import dataclass
+
+from starlette.datastructures import Headers
+
+from headrace_engine.server.errors import invalid
+
+QUEUE_DEADLINE = "x-headrace-queue-deadline-ms"
+FIRST_TOKEN_DEADLINES = ("x-slo-ttft-ms", "x-llm-d-slo-ttft-ms")
+LONGEST_MS = 24 * 3600 * 1000.0
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """Deadlines are seconds after the arrival; None is none."""
+
+    tenant: str = ""
+    block_salt: bytes = b""
+    queue_deadline_s: float | None = None
+    first_token_s: float | None = None
+
+    @classmethod
+    def of(
+        cls,
+        headers: Headers,
+        *,
+        tenant: str,
+        block_salt: bytes,
+        queue_deadline_s: float | None,
+        first_token_s: float | None,
+    ) -> "Claim":
+        """The given deadlines are the server's own. A client shortens its time in the queue, and says when
+        it wants its first token.
+
+        Raises:
+            ApiError: 400, for a header that is no time.
+        """
+        asked_s = _seconds(headers, QUEUE_DEADLINE)
+        if asked_s is not None:
+            queue_deadline_s = asked_s if queue_deadline_s is None else min(asked_s, queue_deadline_s)
+        for name in FIRST_TOKEN_DEADLINES:
+            if (wanted_s := _seconds(headers, name)) is not None:
+                first_token_s = wanted_s
+                break
+        return cls(tenant, block_salt, queue_deadline_s, first_token_s)
+
+
+ANYBODY = Claim()
+
+
+def _seconds(headers: Headers, name: str) -> float | None:
+    text = headers.get(name)
+    if text is None:
+        return None
+    try:
+        value_ms = float(text[:32])
+    except ValueError:
+        value_ms = math.nan
+    if not 0 < value_ms <= LONGEST_MS:
+        raise invalid(name, f"{name} takes milliseconds, more than 0 and at most {LONGEST_MS:.0f}.")
+    return value_ms / 1000
