@@ -77,6 +77,7 @@ class Operator:
         self._queue, self._leadership = WorkQueue(clock=clock), Leadership(clock)
         self._store, self._specs = Store(WATCHED, wake=self._queue.add), Specs()
         self._client = KubeClient(configuration, observe=metrics.requested)
+        self._recorder = EventRecorder(self._client, instance=self._me, clock=clock)
         self._scraper = Scraper()
         self._admin = AdminClient(signer=signer, wall_clock=wall_clock) if signer else None
         self._relister = Relister(
@@ -95,6 +96,7 @@ class Operator:
             me=self._me,
             clock=clock,
             timing=LeaseTiming.of(config.lease_duration_s),
+            recorder=self._recorder,
         )
         self._health = Health(self._store, self._queue, metrics, clock, self._leadership.valid)
         registry.register(ServiceMetrics(self._store.services, is_leader=self._leadership.valid))
@@ -121,7 +123,7 @@ class Operator:
             client=self._client,
             store=self._store,
             leadership=self._leadership,
-            recorder=EventRecorder(self._client, instance=self._me, clock=clock),
+            recorder=self._recorder,
             engines=EngineCalls(admin=self._admin, leadership=self._leadership),
             count_write=metrics.wrote,
         )
@@ -140,6 +142,7 @@ class Operator:
             settings=settings,
             interval_s=self._config.reconcile_interval_s,
             wall_clock=wall_clock,
+            count_decision=metrics.decided,
         )
         return Workers(
             queue=self._queue,

@@ -13,6 +13,7 @@ from headrace_operator.decide.modes import Mandate
 from headrace_operator.decide.observation import Observation
 from headrace_operator.decide.trust import Blindness
 
+POD_REPORTS_IMPLAUSIBLE = "PodReportsImplausible"
 _METRICS_BLINDNESS = frozenset({Reason.METRICS_STALE, Reason.INSUFFICIENT_DATA})
 
 
@@ -49,6 +50,10 @@ def metrics_available(observation: Observation, blindness: Blindness | None) -> 
     if reports is None:
         return Finding(kind, "Unknown", Reason.INSUFFICIENT_DATA, "no pod has been scraped yet")
     counts = f"{reports.pods_reporting} of {reports.pods_expected} ready pods report"
+    doubted = [pod.name for pod in observation.pods if pod.scrape is not None and pod.scrape.is_implausible]
+    if doubted:
+        message = f"{counts}; values that no engine can have are left out of: {', '.join(doubted)}"
+        return Finding(kind, "True", POD_REPORTS_IMPLAUSIBLE, message)
     is_whole = reports.pods_reporting >= reports.pods_expected
     return Finding(kind, "True", "MetricsFound" if is_whole else "Degraded", counts)
 

@@ -17,6 +17,7 @@ from headrace_operator.decide.observation import Observation, PodObservation
 from headrace_operator.decide.plan import Plan, SetLimits
 from headrace_operator.decide.refusal import accepted, refuse_name, refuse_spec
 from headrace_operator.decide.report import conditions_of, status_of
+from headrace_operator.decide.rollout import surges
 from headrace_operator.decide.settings import Settings
 from headrace_operator.decide.situation import Situation
 from headrace_operator.decide.verdict import Verdict, verdict
@@ -67,6 +68,7 @@ def _planned(
         limits=decided.setting.limits,
         image=spec.engine.image or settings.engine_image,
         admin_keys=settings.admin_keys,
+        surge=surges(spec, situation.supply, observation.children.get("Deployment"), now_s=now_s),
     )
     differing = children.changes(observation.children, rendered)
     is_written = not (differing.objects or steps.annotate)

@@ -5,7 +5,9 @@ from typing import Any
 
 from headrace_operator.api.status import Change, Condition, Previous
 from headrace_operator.api.vocabulary import Action, ConditionType
+from headrace_operator.decide.conditions import POD_REPORTS_IMPLAUSIBLE
 from headrace_operator.decide.explain import limits_text
+from headrace_operator.decide.health import FOREIGN_ENDPOINT
 from headrace_operator.decide.plan import Event
 
 _SAID: Mapping[tuple[ConditionType, str], tuple[str, str]] = {
@@ -14,6 +16,9 @@ _SAID: Mapping[tuple[ConditionType, str], tuple[str, str]] = {
     (ConditionType.METRICS_AVAILABLE, "False"): ("Warning", "MetricsLost"),
     (ConditionType.SLO_MET, "False"): ("Warning", "SLOBreached"),
 }
+
+_WARNED = frozenset({"RolloutBlocked", FOREIGN_ENDPOINT, POD_REPORTS_IMPLAUSIBLE})
+"""Reasons that are news whatever the condition says."""
 
 
 def of_change(change: Change) -> Event:
@@ -58,6 +63,8 @@ def _of_condition(before: Condition | None, now: Condition) -> Event | None:
             before is not None and before.status == "True"
         )
         return Event("Warning", now.reason, now.message) if changed and is_trouble and not starts else None
+    if now.reason in _WARNED and (before is None or before.reason != now.reason):
+        return Event("Warning", now.reason, now.message)
     if not flipped or (kind, now.status) not in _SAID:
         return _restored(before, now, kind)
     type_, reason = _SAID[kind, now.status]

@@ -1,13 +1,13 @@
 """From pods and Deployment to conditions: is it up, and if not, what first of all keeps it from that."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from headrace_operator.api.spec import ServiceSpec
 from headrace_operator.api.vocabulary import ConditionType
 from headrace_operator.decide.observation import PodObservation
-from headrace_operator.decide.supply import UNSCHEDULABLE, Supply
+from headrace_operator.decide.supply import Supply, lacks_gpu
 
 _ENGINE_ENDED = frozenset(
     {"Error", "Completed", "CrashLoopBackOff", "RunContainerError", "StartError", "ContainerCannotRun"}
@@ -16,6 +16,8 @@ _IMAGE_LACKS = frozenset(
     {"ErrImagePull", "ImagePullBackOff", "ErrImageNeverPull", "InvalidImageName", "ImageInspectError"}
 )
 _OUT_OF_MEMORY = "OOMKilled"
+_SERVING = "Serving"
+FOREIGN_ENDPOINT = "ForeignEndpoint"
 _STARTING = "Starting"
 """There is no pod yet."""
 
@@ -37,14 +39,18 @@ def findings(
     desired: int,
     deployment: Mapping[str, Any] | None,
     accepted: Finding,
+    foreign_pods: Sequence[str],
 ) -> tuple[Finding, ...]:
     """Ready, Progressing and ModelLoaded."""
     ready = _ready(spec, supply, desired=desired, deployment=deployment)
     if ready.reason == _STARTING and accepted.status == "False":
         ready = Finding(ConditionType.READY, "False", accepted.reason, accepted.message)
+    if ready.reason == _SERVING and foreign_pods:
+        message = f"{ready.message}; requests also reach pods that are not its own: {', '.join(foreign_pods)}"
+        ready = Finding(ConditionType.READY, "True", FOREIGN_ENDPOINT, message)
     return (
         ready,
-        _progressing(supply, desired=desired, deployment=deployment),
+        _progressing(spec, supply, desired=desired, deployment=deployment),
         _model_loaded(supply, desired=desired),
     )
 
@@ -56,7 +62,7 @@ def _ready(
         return Finding(ConditionType.READY, "True", "ScaledToZero", "no replica is asked for")
     needed, ready = min(desired, spec.scaling.min_replicas), len(supply.ready)
     if ready >= needed:
-        return Finding(ConditionType.READY, "True", "Serving", f"{ready} of {desired} pods serve")
+        return Finding(ConditionType.READY, "True", _SERVING, f"{ready} of {desired} pods serve")
     failed = first_failure(supply)
     if failed is not None:
         reason = failure_reason(failed, spec)
@@ -69,13 +75,20 @@ def _ready(
     return Finding(ConditionType.READY, "False", reason, f"{ready} of {needed} needed pods serve")
 
 
-def _progressing(supply: Supply, *, desired: int, deployment: Mapping[str, Any] | None) -> Finding:
-    progress = _condition(deployment, "Progressing")
+def _progressing(
+    spec: ServiceSpec, supply: Supply, *, desired: int, deployment: Mapping[str, Any] | None
+) -> Finding:
+    progress, failed = _condition(deployment, "Progressing"), first_failure(supply)
     if progress.get("status") == "False":
         message = str(progress.get("message") or "pods of the new spec do not become ready")
+        if failed is not None:
+            message = f"{failure_reason(failed, spec)}: {_failure_text(failed)}"
         return Finding(ConditionType.PROGRESSING, "False", "RolloutBlocked", message)
     if supply.is_rolling_out:
-        return Finding(ConditionType.PROGRESSING, "True", "RolloutInProgress", "pods are being replaced")
+        message = "pods are being replaced"
+        if failed is not None:
+            message += f"; {failure_reason(failed, spec)}: {_failure_text(failed)}"
+        return Finding(ConditionType.PROGRESSING, "True", "RolloutInProgress", message)
     if supply.draining:
         names = ", ".join(pod.name for pod in supply.draining)
         return Finding(ConditionType.PROGRESSING, "True", "Draining", f"emptied before they go: {names}")
@@ -113,9 +126,8 @@ def first_failure(supply: Supply) -> PodObservation | None:
 
 def failure_reason(pod: PodObservation, spec: ServiceSpec) -> str:
     """One word for what keeps a pod from running, the same through all steps of a retry."""
-    if pod.trouble == UNSCHEDULABLE:
-        lacks_gpu = spec.engine.gpu_count > 0 and "nvidia.com/gpu" in (pod.trouble_message or "")
-        return "InsufficientGPU" if lacks_gpu else UNSCHEDULABLE
+    if lacks_gpu(pod, spec):
+        return "InsufficientGPU"
     if pod.trouble == _OUT_OF_MEMORY:
         return "OutOfMemory"
     if pod.trouble in _IMAGE_LACKS:

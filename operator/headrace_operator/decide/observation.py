@@ -25,7 +25,7 @@ class Window:
     longest_gap_s: float
     """Longest span, up to the time of the observation, in which no pod could be scraped."""
     pods_reporting: int
-    """Pods with a fresh scrape at the end."""
+    """Ready pods with a fresh scrape at the end, nothing of which had to be left out."""
     pods_expected: int
     """Ready pods."""
     arrivals: int | None = None
@@ -66,6 +66,8 @@ class Scrape:
     """Active limits by `headrace_limit`; None where the engine has none."""
     in_flight: int | None
     draining: bool | None
+    is_implausible: bool = False
+    """It held values that no engine can have, which were left out."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,5 +118,7 @@ class Observation:
     """From `recent_start_s` on: the last `tuning.interval`, nothing before a change. The rules go by it."""
     observing_since_s: float | None = None
     """Since when this operator has scraped the service without a break longer than a window."""
+    foreign_pods: tuple[str, ...] = ()
+    """Pods with the service's label that are not its own: its Service sends them requests all the same."""
     refused: Refused | None = None
     """What became of the plan that was just made of this very observation."""

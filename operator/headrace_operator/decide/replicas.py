@@ -12,6 +12,7 @@ from headrace_operator.decide.decision import Decision, Rejection
 from headrace_operator.decide.explain import missed_reason, missed_text, queue_text, use_text
 from headrace_operator.decide.load import Load
 from headrace_operator.decide.situation import Situation
+from headrace_operator.decide.supply import lacks_gpu
 
 FIT_SHARE = 0.7
 """Of a limit, that the load on one replica less may use: below what makes it bind, so that nothing flaps."""
@@ -27,7 +28,8 @@ def one_more(situation: Situation, load: Load) -> Decision | Rejection:
     """A replica more, for the target that is missed."""
     scaling, count = situation.spec.scaling, situation.replicas
     if situation.supply.stuck:
-        reason = Reason.INSUFFICIENT_GPU if situation.supply.is_unschedulable else Reason.SCALING_IN_PROGRESS
+        is_short = any(lacks_gpu(pod, situation.spec) for pod in situation.supply.stuck)
+        reason = Reason.INSUFFICIENT_GPU if is_short else Reason.SCALING_IN_PROGRESS
         pod = situation.supply.stuck[0]
         return Rejection(
             Action.SCALE_UP, reason, f"pod {pod.name} does not start: {pod.trouble or 'it takes too long'}"

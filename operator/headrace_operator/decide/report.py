@@ -28,6 +28,7 @@ def conditions_of(
             desired=verdict.setting.replicas,
             deployment=observation.children.get("Deployment"),
             accepted=accepted,
+            foreign_pods=observation.foreign_pods,
         ),
         conditions.metrics_available(observation, situation.blindness),
         conditions.slo_met(spec, _attainment_ratio(situation, observation)),

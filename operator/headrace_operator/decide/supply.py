@@ -35,10 +35,6 @@ class Supply:
     def staying(self) -> tuple[PodObservation, ...]:
         return (*self.ready, *self.loading, *self.stuck)
 
-    @property
-    def is_unschedulable(self) -> bool:
-        return any(pod.trouble == UNSCHEDULABLE for pod in self.stuck)
-
 
 def supply(observation: Observation, spec: ServiceSpec, *, now_s: float) -> Supply:
     """The service's pods, sorted out."""
@@ -56,6 +52,12 @@ def supply(observation: Observation, spec: ServiceSpec, *, now_s: float) -> Supp
         deployed_replicas=_deployed_replicas(deployment),
         is_rolling_out=_is_rolling_out(deployment),
     )
+
+
+def lacks_gpu(pod: PodObservation, spec: ServiceSpec) -> bool:
+    """Whether no node has a GPU left for the pod."""
+    is_short = pod.trouble == UNSCHEDULABLE and "Insufficient nvidia.com/gpu" in (pod.trouble_message or "")
+    return is_short and spec.engine.gpu_count > 0
 
 
 def _is_stuck(pod: PodObservation, spec: ServiceSpec, now_s: float) -> bool:

@@ -3,7 +3,7 @@
 | seen | verdict |
 | --- | --- |
 | nothing ready, or never scraped | InsufficientData |
-| newest sample older than a few scrapes | MetricsStale |
+| newest sample older than a few scrapes, or from a time to come | MetricsStale |
 | a gap inside the interval | InsufficientData |
 | the interval not full yet, a change behind it | Stabilizing: the change is being judged |
 | the interval not full yet otherwise | InsufficientData |
@@ -43,8 +43,14 @@ def blindness(
     if newest is None:
         return _unfilled(0.0, spec, observation.previous, now_s=now_s)
     age_s = now_s - newest.end_s
-    if age_s > fresh_s or newest.pods_reporting == 0:
-        return Blindness(Reason.METRICS_STALE, f"the newest sample is {duration_text(max(0.0, age_s))} old")
+    if age_s < -fresh_s:
+        return Blindness(
+            Reason.METRICS_STALE, "the newest sample is of a time to come: the clock was set back"
+        )
+    if age_s > fresh_s:
+        return Blindness(Reason.METRICS_STALE, f"the newest sample is {duration_text(age_s)} old")
+    if newest.pods_reporting == 0:
+        return Blindness(Reason.METRICS_STALE, "no ready pod reports now, or none that can be believed")
     if recent is None:
         return _unfilled(0.0, spec, observation.previous, now_s=now_s)
     if recent.longest_gap_s > fresh_s:

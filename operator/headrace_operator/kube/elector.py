@@ -3,6 +3,7 @@
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from dataclasses import astuple, dataclass
 from datetime import UTC, datetime
 from typing import Any, Self
@@ -10,6 +11,7 @@ from typing import Any, Self
 from headrace_operator.decide.lease import LeaseAction, LeaseRecord, LeaseView, decide_lease
 from headrace_operator.kube.client import KubeClient
 from headrace_operator.kube.errors import KubeError, KubeUnreachableError
+from headrace_operator.kube.events import EventRecorder
 from headrace_operator.kube.kinds import LEASES
 from headrace_operator.kube.leadership import Leadership
 
@@ -44,8 +46,10 @@ class Elector:
         clock: Callable[[], float],
         timing: LeaseTiming | None = None,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+        recorder: EventRecorder | None = None,
     ) -> None:
         self._client = client
+        self._recorder = recorder
         self._leadership = leadership
         self._namespace = namespace
         self._name = name
@@ -82,6 +86,7 @@ class Elector:
                 "leading" if self._leadership.valid() else "standing by",
                 extra={"event": "LeaderChanged", "identity": self._me},
             )
+            await self._announce()
 
     async def release(self) -> None:
         """Give the lease up so that another replica need not wait for its end."""
@@ -94,6 +99,16 @@ class Elector:
                 await self._client.replace(self._manifest("", self._live))
         except (KubeError, KubeUnreachableError, TimeoutError) as error:
             logger.warning("lease not released, it ends by itself: %s", error or "no answer in time")
+
+    async def _announce(self) -> None:
+        """An Event on the Lease, by the one that took it; never at the cost of the next renewal."""
+        if self._recorder is None or self._live is None or not self._leadership.valid():
+            return
+        lease = {"apiVersion": LEASES.api_version, "kind": LEASES.kind, **self._live}
+        with suppress(TimeoutError):
+            async with asyncio.timeout(self._timing.retry_s):
+                message = f"{self._me} writes now"
+                await self._recorder.post(lease, type_="Normal", reason="LeaderChanged", message=message)
 
     async def _look_and_act(self) -> bool:
         """Whether we hold the lease by now."""

@@ -7,7 +7,7 @@ from headrace_operator.api.spec import Invalid, ServiceSpec
 from headrace_operator.api.status_reading import read
 from headrace_operator.decide.controller import recent_start_s
 from headrace_operator.decide.observation import Observation
-from headrace_operator.observe.pods import observe_pod
+from headrace_operator.observe.pods import is_endpoint, observe_pod
 from headrace_operator.observe.windows import ServiceWindows
 
 FRESH_INTERVALS = 3
@@ -20,11 +20,12 @@ def assemble(
     *,
     children: Mapping[str, Mapping[str, Any]],
     pods: Iterable[Mapping[str, Any]],
+    foreign_pods: Iterable[Mapping[str, Any]],
     windows: ServiceWindows,
     scrape_interval_s: float,
     now_s: float,
 ) -> Observation:
-    """`children` by kind; `pods` only those that the service owns."""
+    """`children` by kind; `pods` are those that the service owns, `foreign_pods` others with its label."""
     previous = read(service.get("status"))
     observed = tuple(
         observe_pod(pod, windows.latest(uid), windows.told.get(uid))
@@ -46,4 +47,5 @@ def assemble(
         window=window,
         recent=recent,
         observing_since_s=windows.observing_since_s,
+        foreign_pods=tuple(pod["metadata"]["name"] for pod in foreign_pods if is_endpoint(pod)),
     )

@@ -7,6 +7,7 @@ from typing import Any
 from headrace_operator.api.names import CONTAINER, DRAINING_ANNOTATION
 from headrace_operator.api.spec import Limits
 from headrace_operator.decide.observation import PodObservation, Scrape
+from headrace_operator.observe.last_words import last_words
 from headrace_operator.observe.sample import PodSample
 from headrace_operator.runtimes.metric_map import Gauge
 
@@ -20,7 +21,7 @@ def observe_pod(
     """`told` are the limits that the pod confirmed by a call, and when."""
     metadata, status = pod["metadata"], pod.get("status") or {}
     engine = _engine_status(status)
-    trouble, message = _trouble(status, engine)
+    trouble, message = _trouble(status, engine, memory_limit=_memory_limit(pod))
     return PodObservation(
         name=metadata["name"],
         uid=metadata["uid"],
@@ -45,6 +46,12 @@ def is_scrapable(pod: Mapping[str, Any]) -> bool:
     return bool(status.get("podIP")) and status.get("phase") == "Running" and not _on_host_network(pod)
 
 
+def is_endpoint(pod: Mapping[str, Any]) -> bool:
+    """Whether a Service that selects the pod sends it requests."""
+    status = pod.get("status") or {}
+    return _is_true(status, "Ready") and "deletionTimestamp" not in pod["metadata"]
+
+
 def unix_s(timestamp: Any) -> float | None:
     """Of an RFC 3339 time; None where there is none."""
     try:
@@ -63,7 +70,16 @@ def _engine_status(status: Mapping[str, Any]) -> Mapping[str, Any]:
     return next((found for found in containers if found.get("name") == CONTAINER), {})
 
 
-def _trouble(status: Mapping[str, Any], engine: Mapping[str, Any]) -> tuple[str | None, str | None]:
+def _memory_limit(pod: Mapping[str, Any]) -> str | None:
+    containers = (pod.get("spec") or {}).get("containers") or ()
+    engine = next((found for found in containers if found.get("name") == CONTAINER), {})
+    limit = ((engine.get("resources") or {}).get("limits") or {}).get("memory")
+    return None if limit is None else str(limit)
+
+
+def _trouble(
+    status: Mapping[str, Any], engine: Mapping[str, Any], *, memory_limit: str | None
+) -> tuple[str | None, str | None]:
     """The first thing that keeps the pod from running, in Kubernetes' words.
 
     An engine that ended is in trouble until it is ready again, not only while it waits for its next start:
@@ -74,7 +90,7 @@ def _trouble(status: Mapping[str, Any], engine: Mapping[str, Any]) -> tuple[str 
     state = engine.get("state") or {}
     ended = state.get("terminated") or (engine.get("lastState") or {}).get("terminated")
     if ended and not engine.get("ready"):
-        return ended.get("reason") or "Error", _last_words(ended)
+        return ended.get("reason") or "Error", last_words(ended, memory_limit=memory_limit)
     waiting = state.get("waiting") or {}
     if waiting.get("reason") and waiting["reason"] not in STARTING_REASONS:
         return waiting["reason"], waiting.get("message")
@@ -82,10 +98,6 @@ def _trouble(status: Mapping[str, Any], engine: Mapping[str, Any]) -> tuple[str 
         if condition.get("type") == "PodScheduled" and condition.get("status") == "False":
             return condition.get("reason") or "Unschedulable", condition.get("message")
     return None, None
-
-
-def _last_words(terminated: Mapping[str, Any]) -> str:
-    return terminated.get("message") or f"the engine ended with exit code {terminated.get('exitCode')}"
 
 
 def _is_true(status: Mapping[str, Any], condition_type: str) -> bool:
@@ -112,6 +124,7 @@ def _scrape(newest: PodSample, told: tuple[float, Limits] | None) -> Scrape:
         limits=told[1] if told is not None and told[0] >= newest.at_s else _limits(newest),
         in_flight=None if in_flight is None else int(in_flight),
         draining=None if draining is None else draining > 0,
+        is_implausible=newest.implausible > 0,
     )
 
 

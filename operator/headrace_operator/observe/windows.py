@@ -15,6 +15,9 @@ from headrace_operator.observe.sample import Buckets, PodSample
 from headrace_operator.observe.series import PodSeries, added, subtracted
 from headrace_operator.runtimes.metric_map import Counter, Distribution, Gauge
 
+CLOCK_STEP_S = 10.0
+"""A scrape that is so much older than the newest did not come late: the clock was set back."""
+
 
 @dataclass(slots=True)
 class ServiceWindows:
@@ -28,9 +31,15 @@ class ServiceWindows:
 
     def record(self, pod_uid: str, sample: PodSample, *, longest_break_s: float, retention_s: float) -> None:
         """Take in a successful scrape. After a break longer than `longest_break_s`, observing begins anew."""
-        if self._scraped_at_s is None or sample.at_s - self._scraped_at_s > longest_break_s:
+        last_s = self._scraped_at_s
+        if last_s is not None and sample.at_s < last_s - CLOCK_STEP_S:
+            # All that is known has times to come, and would look fresh until they have come.
+            self.pods.clear()
+            self.told.clear()
+            last_s = None
+        if last_s is None or sample.at_s - last_s > longest_break_s:
             self.observing_since_s = sample.at_s
-        self._scraped_at_s = max(sample.at_s, self._scraped_at_s or sample.at_s)
+        self._scraped_at_s = sample.at_s if last_s is None else max(sample.at_s, last_s)
         self.pods.setdefault(pod_uid, PodSeries()).append(sample)
         for uid, series in list(self.pods.items()):
             series.trim(sample.at_s - retention_s)
@@ -60,7 +69,7 @@ class ServiceWindows:
             start_s=times[0],
             end_s=times[-1],
             longest_gap_s=_longest_gap_s(times, now_s),
-            pods_reporting=sum(uid in live for uid in ready_uids),
+            pods_reporting=sum(uid in live and not live[uid][-1].implausible for uid in ready_uids),
             pods_expected=len(ready_uids),
             running_per_pod=_mean(running),
             running_peak=_max(running),

@@ -22,14 +22,14 @@ PROGRESS_MARGIN_S = 60
 
 
 def children(
-    spec: ServiceSpec, *, replicas: int, limits: Limits, image: str, admin_keys: str
+    spec: ServiceSpec, *, replicas: int, limits: Limits, image: str, admin_keys: str, surge: bool = True
 ) -> tuple[dict[str, Any], ...]:
     """All of them, in the order in which they are to be applied: what pods need comes before the pods."""
     return (
         config_map(spec, limits=limits, admin_keys=admin_keys),
         service(spec),
         pod_disruption_budget(spec),
-        deployment(spec, replicas=replicas, image=image, admin_keys=admin_keys),
+        deployment(spec, replicas=replicas, image=image, admin_keys=admin_keys, surge=surge),
     )
 
 
@@ -64,13 +64,18 @@ def pod_disruption_budget(spec: ServiceSpec) -> dict[str, Any]:
     )
 
 
-def deployment(spec: ServiceSpec, *, replicas: int, image: str, admin_keys: str) -> dict[str, Any]:
-    """The engines. A new template surges one pod and takes none away before it is ready."""
+def deployment(
+    spec: ServiceSpec, *, replicas: int, image: str, admin_keys: str, surge: bool
+) -> dict[str, Any]:
+    """The engines. A new template surges one pod and takes none away before it is ready; without `surge`, one
+    goes before another comes.
+    """
+    one_by_one = {"maxUnavailable": 0, "maxSurge": 1} if surge else {"maxUnavailable": 1, "maxSurge": 0}
     content = {
         "spec": {
             "replicas": replicas,
             "selector": {"matchLabels": selector_labels(spec.name)},
-            "strategy": {"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": 0, "maxSurge": 1}},
+            "strategy": {"type": "RollingUpdate", "rollingUpdate": one_by_one},
             "revisionHistoryLimit": 3,
             "progressDeadlineSeconds": math.ceil(spec.engine.startup_timeout_s) + PROGRESS_MARGIN_S,
             "template": pod_template(spec, image=image, admin_keys=admin_keys),

@@ -37,6 +37,12 @@ class OperatorMetrics:
             registry=registry,
         )
         self._writes = Counter("headrace_operator_writes", "Applied objects.", ["kind"], registry=registry)
+        self._decisions = Counter(
+            "headrace_decision",
+            "Decisions that began to be in force.",
+            ["action", "reason"],
+            registry=registry,
+        )
         self._scrapes = Counter(
             "headrace_operator_scrapes", "Scrapes by result.", ["result"], registry=registry
         )
@@ -44,6 +50,9 @@ class OperatorMetrics:
     def reconciled(self, _key: object, result: str, seconds: float) -> None:
         self._reconciles.labels(result).inc()
         self._reconcile_s.observe(seconds)
+
+    def decided(self, action: str, reason: str) -> None:
+        self._decisions.labels(action, reason).inc()
 
     def requested(self, verb: str, code: int, seconds: float) -> None:
         self._request_s.labels(verb, str(code)).observe(seconds)

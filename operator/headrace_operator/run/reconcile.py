@@ -12,6 +12,7 @@ from headrace_operator.api.spec import Invalid, ServiceSpec
 from headrace_operator.api.status_reading import read
 from headrace_operator.decide.controller import decide
 from headrace_operator.decide.observation import Observation, Refused
+from headrace_operator.decide.plan import Plan
 from headrace_operator.decide.refusal import FORBIDDEN, WRITE_REFUSED, refuse_access
 from headrace_operator.decide.settings import Settings
 from headrace_operator.kube.errors import KubeError
@@ -40,6 +41,8 @@ class Reconciler:
     settings: Settings
     interval_s: float
     wall_clock: Callable[[], float]
+    count_decision: Callable[[str, str], None]
+    """Told each decision that begins to be in force."""
 
     async def reconcile(self, key: Key) -> float | None:
         """Seconds after which to look again; None where there is nothing (any more) to look at."""
@@ -57,6 +60,7 @@ class Reconciler:
             raise
         plan = decide(observation, spec, settings=self.settings, now_s=now_s)
         acted = await self.actor.act(plan, service=service, observation=observation)
+        self._count(plan, observation)
         told_at_s, windows = self.wall_clock(), self.collector.windows_of(service["metadata"]["uid"])
         windows.told |= {pod_uid: (told_at_s, limits) for pod_uid, limits in acted.limits.items()}
         if acted.refused is not None:
@@ -67,19 +71,26 @@ class Reconciler:
         wake_after_s = min(self.interval_s, plan.wake_after_s or self.interval_s)
         return min(wake_after_s, ENGINE_RETRY_S) if acted.engine_errors else wake_after_s
 
+    def _count(self, plan: Plan, observation: Observation) -> None:
+        decision = (plan.status or {}).get("decision")
+        if decision is not None and decision["id"] != observation.previous.decision_id:
+            self.count_decision(decision["action"], decision["reason"])
+
     async def _observe(
         self, key: Key, service: Mapping[str, Any], spec: ServiceSpec | Invalid, now_s: float
     ) -> Observation:
         uid = service["metadata"]["uid"]
         children = await self.children.of(key, ask=isinstance(spec, ServiceSpec))
+        labelled = self.store.pods_of(key)
         pods = await self.ownership.owned(
-            self.store.pods_of(key), deployment=children.get(DEPLOYMENTS.kind), service_uid=uid
+            labelled, deployment=children.get(DEPLOYMENTS.kind), service_uid=uid
         )
         return assemble(
             service,
             spec,
             children=children,
             pods=pods,
+            foreign_pods=[pod for pod in labelled if pod not in pods],
             windows=self.collector.windows_of(uid),
             scrape_interval_s=self.settings.scrape_interval_s,
             now_s=now_s,

@@ -7,6 +7,7 @@ from aiohttp import web
 
 from headrace_operator.kube.client import KubeClient
 from headrace_operator.kube.elector import Elector, LeaseTiming
+from headrace_operator.kube.events import EventRecorder
 from headrace_operator.kube.leadership import Leadership
 
 PATH = "/apis/coordination.k8s.io/v1/namespaces/headrace-system/leases/headrace-operator"
@@ -31,6 +32,7 @@ class Replica:
             me=name,
             clock=clock,
             timing=TIMING,
+            recorder=EventRecorder(client, instance=name, clock=clock),
         )
 
     @property
@@ -51,6 +53,20 @@ def one(client: KubeClient, clock: Clock) -> Replica:
 @pytest.fixture
 def two(client: KubeClient, clock: Clock) -> Replica:
     return Replica(client, "two", clock)
+
+
+async def test_who_leads_is_an_event_on_the_lease_when_it_changes(api_server, one, two, clock):
+    for _ in range(3):
+        await one.elector.step()
+        await two.elector.step()
+    events = [path for path in api_server.objects if "/events/" in path]
+    [told] = [api_server.objects[path] for path in events]
+    assert (told["reason"], told["message"]) == ("LeaderChanged", "one writes now")
+    assert told["involvedObject"]["kind"] == "Lease"
+    clock.now_s += 16
+    await two.elector.step()
+    assert two.leads
+    assert len([path for path in api_server.objects if "/events/" in path]) == 2
 
 
 async def test_the_first_creates_the_lease_and_the_second_stands_by(api_server, one, two):
@@ -153,8 +169,8 @@ async def test_a_call_that_hangs_is_given_up_and_counts_from_its_start(api_serve
 
 
 async def test_a_slow_renewal_is_worth_what_is_left_of_it(api_server, clock, one):
-    async def slow(_request: web.Request) -> None:
-        clock.now_s += 4
+    async def slow(request: web.Request) -> None:
+        clock.now_s += 4 if "leases" in request.path else 0
 
     api_server.fault = slow
     await one.elector.step()

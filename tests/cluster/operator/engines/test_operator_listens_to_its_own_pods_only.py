@@ -75,6 +75,14 @@ def test_a_look_alike_is_not_scraped_not_counted_and_not_called(
     eventually(lambda: real.scrapes > scraped + 4)
     assert (copied.scrapes, others.scrapes, copied.calls, others.calls) == (0, 0, [], [])
     assert namespace.get("infs", "chat")["status"]["readyReplicas"] == 1
+    ready = eventually(lambda: _because(namespace, "Ready", "ForeignEndpoint"))
+    assert copy["metadata"]["name"] in ready["message"], "the Service does send it requests"
+    eventually(lambda: "ForeignEndpoint" in [event["reason"] for event in namespace.events("chat")])
+
+
+def _because(namespace, kind, reason):
+    found = namespace.condition("chat", kind)
+    return found if found is not None and (found["status"], found["reason"]) == ("True", reason) else None
 
 
 def test_limits_that_differ_are_set_by_a_signed_call_for_that_very_pod(
@@ -106,4 +114,5 @@ def test_a_lying_pod_moves_nothing(namespace, pod, start_engine, eventually):
     namespace.run_pod(pod, ip=engine.ip)
     eventually(lambda: engine.scrapes > 4)
     assert namespace.get("deployment", "chat-engine")["spec"]["replicas"] == 1
+    assert namespace.condition("chat", "MetricsAvailable")["status"] == "False", "nothing that it says counts"
     assert namespace.condition("chat", "Ready")["status"] == "True"

@@ -143,12 +143,15 @@ def test_no_second_replica_for_the_same_demand_while_one_loads():
     assert (move.action, move.reason) == (Action.HOLD, Reason.SCALING_IN_PROGRESS)
 
 
-def test_a_pod_that_finds_no_node_stops_the_buying_and_says_so():
+@pytest.mark.parametrize(("gpus", "reason"), [(1, Reason.INSUFFICIENT_GPU), (0, Reason.SCALING_IN_PROGRESS)])
+def test_a_pod_that_finds_no_node_stops_the_buying_and_says_so(gpus, reason):
+    spec = service({"engine": {"gpu": {"count": gpus}}} if gpus else {})
     bound = window(queue_s=0.9, itl_s=0.19, running_per_pod=16.0)
-    pods = (pod(0), pod(1, ready=False, trouble="Unschedulable"))
+    lacks = "0/1 nodes are available: 1 Insufficient nvidia.com/gpu, 1 Insufficient cpu."
+    pods = (pod(0), pod(1, ready=False, trouble="Unschedulable", trouble_message=lacks))
     previous = {**OVERLOADED_FOR_A_WHILE, "desiredReplicas": 2}
-    move = decision(service(), recent=bound, pods=pods, previous=previous)
-    assert (move.action, move.reason) == (Action.HOLD, Reason.INSUFFICIENT_GPU)
+    move = decision(spec, recent=bound, pods=pods, previous=previous)
+    assert (move.action, move.reason) == (Action.HOLD, reason)
     assert "Unschedulable" in move.message
 
 

@@ -88,7 +88,7 @@ def test_a_pod_that_is_drained_and_deleted():
                 "lastState": {"terminated": {"reason": "OOMKilled", "exitCode": 137}},
             },
             "OOMKilled",
-            "137",
+            "more memory than its limit",
         ),
         ({}, {"state": {"terminated": {"reason": "Error", "exitCode": 2}}}, "Error", "exit code 2"),
         (

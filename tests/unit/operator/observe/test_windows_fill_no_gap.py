@@ -1,5 +1,7 @@
 """Scrapes of a service's pods, told as a story in seconds."""
 
+from dataclasses import replace
+
 import pytest
 
 from headrace_operator.observe.sample import Buckets, PodSample
@@ -42,6 +44,25 @@ def test_only_samples_from_the_start_on_count():
     windows = story(*(("p", scrape(at, arrivals=at * 10)) for at in (10, 20, 30)))
     found = window(windows, start_s=15, now_s=30)
     assert (found.arrivals, found.start_s, found.end_s, found.span_s) == (100, 20, 30, 10)
+
+
+def test_a_clock_that_is_set_back_leaves_nothing_that_looks_fresh():
+    windows = story(
+        ("p", scrape(10_000, arrivals=10)),
+        ("gone", scrape(10_002, arrivals=90)),
+        ("p", scrape(5_000, arrivals=12)),
+        ("p", scrape(5_002, arrivals=15)),
+    )
+    found = window(windows, now_s=5_002)
+    assert (found.end_s, found.arrivals, windows.observing_since_s) == (5_002, 3, 5_000)
+
+
+def test_a_scrape_that_comes_late_is_left_out():
+    windows = story(
+        ("p", scrape(10, arrivals=10)), ("q", scrape(12, arrivals=1)), ("q", scrape(11, arrivals=5))
+    )
+    found = window(windows, now_s=12)
+    assert (found.end_s, found.arrivals) == (12, 0)
 
 
 def test_a_restarted_engine_neither_loses_nor_invents_a_request():
@@ -183,3 +204,9 @@ def test_old_samples_and_pods_are_forgotten():
         windows.record(pod, scrape(at_s), longest_break_s=60, retention_s=20)
     assert list(windows.pods) == ["p"]
     assert [sample.at_s for sample in windows.pods["p"].samples] == [10, 30]
+
+
+def test_a_pod_whose_last_scrape_held_impossible_values_does_not_report():
+    honest, lying = scrape(10, arrivals=1), replace(scrape(10, arrivals=1), implausible=2)
+    found = window(story(("p", honest), ("q", lying)), now_s=10, ready=("p", "q"))
+    assert (found.pods_reporting, found.pods_expected) == (1, 2)

@@ -1,0 +1,30 @@
+"""How the pods of an older spec are replaced: one more first where it finds a GPU, else one less first.
+
+A surge that no node has a GPU for would wait for ever beside the pods that hold them all. So once it has
+waited a while, one old pod is drained and replaced at a time, until the rollout is over. The live Deployment
+is the memory of that.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from headrace_operator.api.spec import ServiceSpec
+from headrace_operator.decide.supply import Supply, lacks_gpu
+
+PATIENCE_SHARE, MAX_PATIENCE_S = 0.1, 60.0
+"""Of the start-up timeout, that a surge waits for a GPU: an end of other pods or a new node may bring it."""
+
+
+def surges(spec: ServiceSpec, supply: Supply, deployment: Mapping[str, Any] | None, *, now_s: float) -> bool:
+    """Whether a new pod is made before an old one goes."""
+    if not supply.is_rolling_out:
+        return True
+    if _replaces(deployment):
+        return False
+    patience_s = min(MAX_PATIENCE_S, PATIENCE_SHARE * spec.engine.startup_timeout_s)
+    return not any(lacks_gpu(pod, spec) and now_s - pod.created_s >= patience_s for pod in supply.stuck)
+
+
+def _replaces(deployment: Mapping[str, Any] | None) -> bool:
+    strategy = ((deployment or {}).get("spec") or {}).get("strategy") or {}
+    return (strategy.get("rollingUpdate") or {}).get("maxSurge") == 0

@@ -1,0 +1,85 @@
+"""A new spec where every GPU is taken: one pod goes before another comes, and status says why."""
+
+import pytest
+from operator_builders import NOW_S, SETTINGS, deployment, observation, pod, service
+
+from headrace_operator.decide.controller import decide
+
+GPU = service({"engine": {"gpu": {"count": 1}, "startupTimeout": "10m"}})
+NO_GPU = "0/2 nodes are available: 2 Insufficient nvidia.com/gpu."
+SURGE = {"maxUnavailable": 0, "maxSurge": 1}
+ONE_BY_ONE = {"maxUnavailable": 1, "maxSurge": 0}
+
+
+def pending(age_s, message=NO_GPU):
+    return pod(9, ready=False, created_s=NOW_S - age_s, trouble="Unschedulable", trouble_message=message)
+
+
+def rolling(updated=1, replicas=2, strategy=SURGE, **status):
+    live = deployment(2, spec=GPU, updated=updated)
+    live["spec"]["strategy"] = {"type": "RollingUpdate", "rollingUpdate": strategy}
+    live["status"] |= {"replicas": replicas, **status}
+    return live
+
+
+def plan(pods, live, spec=GPU):
+    return decide(
+        observation(spec, pods=pods, children={"Deployment": live}), spec, settings=SETTINGS, now_s=NOW_S
+    )
+
+
+def strategy(found):
+    [made] = [manifest for manifest in found.objects if manifest["kind"] == "Deployment"]
+    return made["spec"]["strategy"]["rollingUpdate"]
+
+
+def condition(found, kind):
+    return next(item for item in found.status["conditions"] if item["type"] == kind)
+
+
+@pytest.mark.parametrize(
+    ("age_s", "message", "expected"),
+    [
+        (59, NO_GPU, SURGE),
+        (60, NO_GPU, ONE_BY_ONE),
+        (600, "0/2 nodes are available: 2 Insufficient cpu.", SURGE),
+        (600, "0/2 nodes are available: 2 node(s) didn't match Pod's node affinity/selector.", SURGE),
+    ],
+    ids=["a GPU may come free", "none came", "no CPU", "no such node"],
+)
+def test_a_surge_that_finds_no_gpu_is_given_up_after_a_while(age_s, message, expected):
+    found = plan((pod(0), pod(1), pending(age_s, message)), rolling(updated=1, replicas=3))
+    assert strategy(found) == expected
+
+
+def test_one_by_one_goes_on_until_the_rollout_is_over():
+    under_way = plan((pod(0), pod(1)), rolling(updated=1, strategy=ONE_BY_ONE))
+    assert strategy(under_way) == ONE_BY_ONE
+    over = plan((pod(0), pod(1)), rolling(updated=2, strategy=ONE_BY_ONE))
+    assert strategy(over) == SURGE
+
+
+def test_a_service_without_gpus_always_surges():
+    cpu = service()
+    found = plan((pod(0), pod(1), pending(600)), rolling(updated=1, replicas=3), spec=cpu)
+    assert strategy(found) == SURGE
+
+
+def test_a_scale_up_that_finds_no_gpu_is_no_rollout():
+    found = plan((pod(0), pending(600)), rolling(updated=2))
+    assert strategy(found) == SURGE
+
+
+def test_while_it_waits_and_after_its_deadline_status_says_what_lacks():
+    pods = (pod(0), pod(1), pending(10))
+    waiting = condition(plan(pods, rolling(updated=1, replicas=3)), "Progressing")
+    assert (waiting["status"], waiting["reason"]) == ("True", "RolloutInProgress")
+    assert "InsufficientGPU" in waiting["message"]
+    late = {"conditions": [{"type": "Progressing", "status": "False", "message": "timed out progressing"}]}
+    blocked = plan(pods, rolling(updated=1, replicas=3, **late))
+    found = condition(blocked, "Progressing")
+    assert (found["status"], found["reason"]) == ("False", "RolloutBlocked")
+    assert found["message"].startswith("InsufficientGPU: pod ")
+    assert NO_GPU in found["message"]
+    assert ("Warning", "RolloutBlocked") in [(event.type, event.reason) for event in blocked.events]
+    assert condition(blocked, "Ready")["status"] == "True"
