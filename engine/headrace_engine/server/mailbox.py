@@ -29,15 +29,18 @@ Mail = Event | Refused | ClientLeft
 class Mailbox:
     def __init__(self) -> None:
         self._mail: list[Mail] = []
-        self._arrived = asyncio.Event()
+        self._reader: asyncio.Future[None] | None = None
 
     def put(self, mail: Mail) -> None:
         self._mail.append(mail)
-        self._arrived.set()
+        if self._reader is not None and not self._reader.done():
+            self._reader.set_result(None)
 
     async def take(self) -> list[Mail]:
-        """Everything that has come, at least one."""
-        await self._arrived.wait()
-        self._arrived.clear()
+        """Everything that has come, at least one. One reader at a time."""
+        # A bare future: an event's bookkeeping would be paid for every token of every stream.
+        while not self._mail:
+            self._reader = asyncio.get_running_loop().create_future()
+            await self._reader
         mail, self._mail = self._mail, []
         return mail

@@ -41,13 +41,23 @@ class Connections:
             del self._by_address[address]
 
 
-class _CountingConnection(h11.Connection):
-    """Counts the pieces of a body."""
+class _Connection(h11.Connection):
+    """Counts the pieces of a body that comes, and frames the pieces of a stream that goes by hand."""
 
     def __init__(self, limits: HttpLimits) -> None:
         super().__init__(h11.SERVER, max_incomplete_event_size=limits.max_header_bytes + limits.max_url_bytes)
         self._most = limits.max_body_reads
         self._pieces = 0
+        self._sends_chunks = False
+
+    def send(self, event: Any) -> Any:
+        """A piece in the middle of a chunked body changes no state: it costs its framing alone."""
+        if isinstance(event, h11.Data) and self._sends_chunks and self.our_state is h11.SEND_BODY:
+            return b"%x\r\n%b\r\n" % (len(event.data), event.data) if event.data else b""
+        sent = super().send(event)
+        if isinstance(event, h11.Response):
+            self._sends_chunks = sent is not None and b"transfer-encoding: chunked\r\n" in sent.lower()
+        return sent
 
     def next_event(self) -> Any:
         event = super().next_event()
@@ -72,7 +82,7 @@ class BoundedProtocol(H11Protocol):
         """Pipelined behind the request that is being answered."""
         self._header_timer: asyncio.TimerHandle | None = None
         self._stall_timer: asyncio.TimerHandle | None = None
-        self.conn = _CountingConnection(limits)
+        self.conn = _Connection(limits)
         self.timeout_keep_alive = limits.keep_alive_s  # type: ignore[assignment]
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]

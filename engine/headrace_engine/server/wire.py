@@ -81,7 +81,7 @@ class Chunks:
         self._is_chat = answer.is_chat
         self._head = b"data: " + orjson.dumps(answer.head(chunk=True))[:-1]
         self._include_usage = include_usage
-        self._continuous_usage = continuous_usage
+        self.continuous_usage = continuous_usage
 
     def role(self, index: int, usage: Usage) -> bytes:
         """The first chunk of a choice of a chat; completions have none."""
@@ -109,7 +109,7 @@ class Chunks:
         return b'%b,"choices":[%b]%b}\n\n' % (self._head, choice, self._usage_so_far(usage))
 
     def _usage_so_far(self, usage: Usage) -> bytes:
-        if self._continuous_usage:
+        if self.continuous_usage:
             return b',"usage":%b' % orjson.dumps(usage_document(usage))
         return b',"usage":null' if self._include_usage else b""
 
