@@ -18,7 +18,6 @@ from headrace_engine.server.admission import submit
 from headrace_engine.server.errors import ApiError, ErrorBody, invalid
 from headrace_engine.server.generation import Delta, Disconnected, Generation
 from headrace_engine.server.output import Usage
-from headrace_engine.server.output import Usage
 from headrace_engine.server.parameters import GenerationParameters
 from headrace_engine.server.responses import CLIENT_CLOSED_REQUEST, EventStream, json_bytes, json_response
 from headrace_engine.server.service import Service, Serving
@@ -31,9 +30,6 @@ from headrace_engine.server.wire import (
     now_unix_s,
     whole_answer,
 )
-
-NO_USAGE = Usage(0, 0, 0)
-"""For chunks that do not tell it: adding it up for each would cost more than the chunk."""
 
 NO_USAGE = Usage(0, 0, 0)
 """For chunks that do not tell it: adding it up for each would cost more than the chunk."""

@@ -46,8 +46,6 @@ class Recorder:
         self._timelines: dict[str, Timeline] = {}
         self._generated_tokens = 0
         """Of the report at hand."""
-        self._generated_tokens = 0
-        """Of the report at hand."""
         self._oldest_arrival_s: float | None = None
         metrics.oldest_waiting_age.set_function(self._oldest_waiting_age_s)
 
@@ -69,9 +67,6 @@ class Recorder:
                     timeline.preempted_s.append(report.now_s)
                 case Finished():
                     self._finished(event, timeline, report.now_s)
-        if self._generated_tokens:
-            self._metrics.generation_tokens.inc(self._generated_tokens)
-            self._generated_tokens = 0
         if self._generated_tokens:
             self._metrics.generation_tokens.inc(self._generated_tokens)
             self._generated_tokens = 0
