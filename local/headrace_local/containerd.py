@@ -1,6 +1,8 @@
 """containerd for one node: its configuration, the pod network, and the runtime of development engines.
 
-Inside the sandbox `/run` is the cluster's own, so containerd's socket and state are where they always are.
+Inside the sandbox `/run` is the cluster's own, so containerd's socket and state are where they always are. Its
+images lie there too: unpacked in memory they are ready at once and gone with the sandbox, while a disk takes many
+seconds to make, and again to delete, their tens of thousands of files.
 """
 
 import json
@@ -11,6 +13,7 @@ from typing import Any
 from headrace_local.network import Addresses
 
 SOCKET = "/run/containerd/containerd.sock"
+ROOT = "/run/headrace/containerd"
 PAUSE_IMAGE = "headrace.local/pause:1"
 DEV_RUNTIME = "headrace-dev"
 
@@ -84,7 +87,7 @@ class Containerd:
         self.cni_conf.mkdir(parents=True, exist_ok=True)
         self.config.write_text(
             _CONFIG.format(
-                root=self.directory / "root",
+                root=ROOT,
                 socket=SOCKET,
                 pause=PAUSE_IMAGE,
                 cni_plugins=cni_plugins,
