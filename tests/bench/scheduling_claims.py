@@ -1,0 +1,132 @@
+"""What the policies and budgets do for TTFT and ITL, on a real model on the CPU.
+
+    python tests/bench/scheduling_claims.py DIRECTORY [REPEATS]
+
+DIRECTORY is a model's, such as that of `headrace models list`. The clock counts the CPU time of the process,
+one thread, so that other work on the machine disturbs the figures little; arrivals are scaled to the step of
+the idle engine. Each figure is the median of the repeats, with the least and the most.
+"""
+
+import statistics
+import sys
+import time
+from collections import defaultdict
+from collections.abc import Callable
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from scheduler_drive import Compute
+from scheduler_scenarios import CAPACITY, STREAMS, lowered_and_raised, quiet_ttft_s, stream_itl_s
+
+from headrace_engine.core.plan import Outcome, Plan
+from headrace_engine.core.policies import PolicyName
+from headrace_engine.core.step_model import StepModel
+from headrace_engine.runner.model_runner import ModelRunner
+
+COUNT = 12
+"""Requests of the quiet tenant in a repeat."""
+
+
+def real(directory: Path) -> Compute:
+    runner = ModelRunner.load(
+        directory,
+        threads=1,
+        max_model_len=CAPACITY.max_model_len,
+        block_size=CAPACITY.block_size,
+        num_blocks=CAPACITY.num_blocks,
+        kv_cache_memory_bytes=None,
+        max_num_seqs=CAPACITY.max_num_seqs,
+        max_num_batched_tokens=CAPACITY.max_num_batched_tokens,
+    )
+
+    def compute(plan: Plan) -> Outcome:
+        started_s = time.process_time()
+        outcome = runner.run(plan)
+        return Outcome(outcome.sampled, time.process_time() - started_s)
+
+    return compute
+
+
+def fitted(compute: Compute) -> StepModel:
+    """A step model through two points: the step of the streams alone, and that with a large chunk."""
+    seen: list[tuple[int, float]] = []
+
+    def spy(plan: Plan) -> Outcome:
+        outcome = compute(plan)
+        seen.append((plan.num_tokens, outcome.duration_s))
+        return outcome
+
+    stream_itl_s(spy, 0.01, max_num_batched_tokens=128)
+    idle_s = statistics.median(s for tokens, s in seen if tokens == STREAMS)
+    large = [(tokens, s) for tokens, s in seen if tokens > 100]
+    token_s = statistics.median((s - idle_s) / (tokens - STREAMS) for tokens, s in large)
+    return StepModel(base_s=max(0.0, idle_s - STREAMS * token_s), weights_s=0.0, token_s=token_s)
+
+
+def table(title: str, rows: dict[str, list[float]], unit: str) -> None:
+    """The median of each row, and how many times the first row's that is."""
+    first_s = statistics.median(next(iter(rows.values())))
+    print(f"\n| {title} | ms | spread | {unit} |\n|---|---|---|---|")
+    for name, values in rows.items():
+        middle_s = statistics.median(values)
+        spread = f"{1000 * min(values):.0f} to {1000 * max(values):.0f}"
+        print(f"| {name} | {1000 * middle_s:.0f} | {spread} | {middle_s / first_s:.2f} |", flush=True)
+
+
+def itl_of_streams(compute: Compute, step_s: float, model: StepModel, repeats: int) -> None:
+    chunk, most_ms = 2 * STREAMS, max(1, round(1200 * step_s))
+    cases: dict[str, Callable[[], tuple[float, float | None]]] = {
+        "no prompts": lambda: stream_itl_s(compute, step_s, bursts=False),
+        f"`max_num_batched_tokens` {chunk}": lambda: stream_itl_s(
+            compute, step_s, max_num_batched_tokens=chunk
+        ),
+        f"`max_step_ms` {most_ms}": lambda: stream_itl_s(
+            compute, step_s, max_step_ms=most_ms, step_model=model
+        ),
+        "unchunked": lambda: stream_itl_s(compute, step_s),
+        "static": lambda: stream_itl_s(compute, step_s, static=True),
+    }
+    itl_s, ttft_s = defaultdict[str, list[float]](list), defaultdict[str, list[float]](list)
+    for _ in range(repeats):
+        for name, case in cases.items():
+            itl, ttft = case()
+            itl_s[name].append(itl)
+            if ttft is not None:
+                ttft_s[name].append(ttft)
+    table("p95 ITL of 8 streams", itl_s, "of idle")
+    table("p95 TTFT of the prompts", ttft_s, "of the first")
+
+
+def ttft_of_tenants(compute: Compute, step_s: float, repeats: int) -> None:
+    def quiet_s(policy: PolicyName, flood: float, seqs: int | None = None) -> float:
+        beside = {"flood_per_step": flood, "flood_seqs": seqs}
+        return quiet_ttft_s(compute, step_s, policy, count=COUNT, **beside)
+
+    ttft_s = defaultdict[str, list[float]](list)
+    for _ in range(repeats):
+        ttft_s["alone"].append(quiet_s(PolicyName.FAIR, 0.0))
+        ttft_s["`fair`"].append(quiet_s(PolicyName.FAIR, 0.6))
+        ttft_s["`fair`, the other at most 8 running"].append(quiet_s(PolicyName.FAIR, 0.6, 8))
+        ttft_s["`fcfs`"].append(quiet_s(PolicyName.FCFS, 0.6))
+    table("p95 TTFT beside a flooding tenant", ttft_s, "of alone")
+
+
+def main() -> None:
+    directory, repeats = Path(sys.argv[1]), int(sys.argv[2]) if len(sys.argv) > 2 else 3
+    compute = real(directory)
+    model = fitted(compute)
+    step_s = stream_itl_s(compute, 0.01, bursts=False)[0]
+    print(f"{directory.name}: {step_s * 1000:.1f} ms a step of {STREAMS} decodes; {model}", flush=True)
+    drive, admitted, rows = lowered_and_raised(compute)
+    print(
+        f"max_num_seqs 32 -> 4 -> 32: {sum(admitted)} admitted above the lowered limit, {rows} rows in the "
+        f"steps after it was raised, {drive.seen['all'].num_finished} of {drive.num_submitted} finished",
+        flush=True,
+    )
+    itl_of_streams(compute, step_s, model, repeats)
+    ttft_of_tenants(compute, step_s, repeats)
+
+
+if __name__ == "__main__":
+    main()

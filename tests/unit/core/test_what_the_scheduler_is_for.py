@@ -1,0 +1,48 @@
+"""The claims of docs/scheduler.md, on a step model and a fake clock, so that they hold or fail the same way
+everywhere. `tests/bench/scheduling_claims.py` measures them on a real model.
+"""
+
+from scheduler_drive import modelled
+from scheduler_scenarios import lowered_and_raised, quiet_ttft_s, stream_itl_s
+
+from headrace_engine.core.policies import PolicyName
+from headrace_engine.core.step_model import StepModel, StepWork
+
+MODEL = StepModel(base_s=0.002, weights_s=0.020, token_s=0.0008, context_token_s=2e-7, attention_token_s=1e-8)
+STEP_S = MODEL.predict_s(StepWork(tokens=1))
+COMPUTE = modelled(MODEL)
+
+
+def test_a_flooding_tenant_costs_another_less_than_half_of_its_ttft_more():
+    def ttft_s(policy: PolicyName, flood: float, flood_seqs: int | None = None) -> float:
+        beside = {"flood_per_step": flood, "flood_seqs": flood_seqs}
+        return quiet_ttft_s(COMPUTE, STEP_S, policy, count=40, **beside)
+
+    solo_s = ttft_s(PolicyName.FAIR, 0.0)
+    assert ttft_s(PolicyName.FAIR, 0.6) <= 1.5 * solo_s
+    assert ttft_s(PolicyName.FAIR, 0.6, flood_seqs=8) <= 1.2 * solo_s
+    assert ttft_s(PolicyName.FCFS, 0.6) > 20 * solo_s
+
+
+def test_long_prompts_leave_the_itl_of_streams_where_it_was():
+    idle_s, _ = stream_itl_s(COMPUTE, STEP_S, bursts=False)
+    chunked_s, _ = stream_itl_s(COMPUTE, STEP_S, max_num_batched_tokens=32)
+    timed_s, _ = stream_itl_s(COMPUTE, STEP_S, max_step_ms=int(1000 * 1.25 * idle_s), step_model=MODEL)
+    unchunked_s, _ = stream_itl_s(COMPUTE, STEP_S)
+    assert chunked_s <= 1.3 * idle_s
+    assert timed_s <= 1.3 * idle_s
+    assert unchunked_s > 3 * idle_s
+
+
+def test_static_batches_make_prompts_wait_for_the_whole_batch():
+    _, continuous_s = stream_itl_s(COMPUTE, STEP_S, max_num_batched_tokens=32)
+    _, static_s = stream_itl_s(COMPUTE, STEP_S, static=True)
+    assert static_s > 5 * continuous_s
+
+
+def test_lowering_and_raising_max_num_seqs_under_load_loses_nothing_within_two_steps():
+    drive, admitted, rows = lowered_and_raised(COMPUTE)
+    assert admitted
+    assert not any(admitted), "nobody is admitted from the first step on"
+    assert rows[0] == 32, "the first step after it was raised is full"
+    assert drive.seen["all"].num_finished == drive.num_submitted == 64
