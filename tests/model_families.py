@@ -94,7 +94,9 @@ FAMILIES = {
     ),
     "gemma2 with capped scores": lambda: (
         Gemma2ForCausalLM,
-        Gemma2Config(**{**_SIZES, "sliding_window": WINDOW, "attn_logit_softcapping": 3.0}),
+        Gemma2Config(
+            **{**_SIZES, "sliding_window": WINDOW, "attn_logit_softcapping": 1.5, "query_pre_attn_scalar": 16}
+        ),
     ),
     "smollm3": lambda: (
         SmolLM3ForCausalLM,
