@@ -43,6 +43,7 @@ class Recorder:
         self._clock = clock
         self._on_end = tuple(on_end)
         self._lost = 0
+        self._kv_usage_ratio = 0.0
         self._timelines: dict[str, Timeline] = {}
         self._generated_tokens = 0
         """Of the report at hand."""
@@ -65,6 +66,7 @@ class Recorder:
                 case Preempted():
                     self._metrics.preemptions.inc()
                     timeline.preempted_s.append(report.now_s)
+                    self._log_preemption(event, report.snapshot)
                 case Finished():
                     self._finished(event, timeline, report.now_s)
         if self._generated_tokens:
@@ -185,9 +187,18 @@ class Recorder:
         metrics.in_flight.set(snapshot.in_flight)
         metrics.waiting_tokens.set(snapshot.waiting_tokens)
         metrics.kv_cache_usage.set(snapshot.kv_usage_ratio)
+        self._kv_usage_ratio = snapshot.kv_usage_ratio
         self._watch(snapshot)
         age_s = snapshot.oldest_waiting_age_s
         self._oldest_arrival_s = None if age_s is None else report.now_s - age_s
+
+    def _log_preemption(self, event: Preempted, after: Snapshot) -> None:
+        usage = {
+            "kv_usage_before": round(self._kv_usage_ratio, 3),
+            "kv_usage_after": round(after.kv_usage_ratio, 3),
+        }
+        lost = {"preempted": event.request_id, "lost_tokens": event.lost_tokens}
+        log.info("preempted", extra=lost | usage)
 
     def _watch(self, snapshot: Snapshot) -> None:
         """Every accepted request ends in exactly one terminal event: accepted = finished + live."""

@@ -100,3 +100,15 @@ def test_without_prefix_caching_nothing_is_found(make_loop):
         loop.drain()
     assert loop.requests["b"].cached_tokens == 0
     assert loop.snapshot.cached_blocks == 0
+
+
+def test_a_request_that_finds_nothing_is_not_starved_by_those_that_find_much(make_loop):
+    loop = make_loop(max_num_seqs=1)
+    shared = list(range(1, 33))
+    loop.submit("first", shared, max_tokens=1)
+    loop.step()
+    loop.submit("cold", 32, max_tokens=1)
+    for number in range(20):
+        loop.submit(f"warm{number}", shared, max_tokens=1)
+    loop.step()
+    assert "cold" in loop.finished

@@ -1,13 +1,13 @@
 """What a report does to the metrics, on a fake clock."""
 
 from headrace_engine.core.limits import Capacity, Limits
-from headrace_engine.core.plan import Finished, Scheduled, Tokens
+from headrace_engine.core.plan import Finished, Hold, Preempted, Scheduled, Tokens
 from headrace_engine.core.request import FinishReason, Request
 from headrace_engine.core.scheduler import Scheduler
 from headrace_engine.telemetry.buckets import FINE_S, token_counts, with_edges
 from headrace_engine.telemetry.metrics import SLO, Metrics
 from headrace_engine.telemetry.recorder import Recorder
-from headrace_engine.telemetry.report import StepReport
+from headrace_engine.telemetry.report import Step, StepReport
 
 CAPACITY = Capacity(max_num_seqs=1, max_num_batched_tokens=8, max_model_len=64, num_blocks=32, block_size=4)
 
@@ -82,3 +82,43 @@ def test_slo_edges_fall_between_the_fine_buckets() -> None:
 
 def test_token_buckets_end_at_the_longest_sequence() -> None:
     assert token_counts(64) == (1, 2, 5, 10, 20, 50)
+
+
+def test_a_request_that_ends_without_being_told_is_an_alarm(caplog) -> None:
+    metrics, recorder = recorder_at([0.0], SLO())
+    scheduler = Scheduler(capacity=CAPACITY)
+    requests = [Request(name, (1, 2), max_tokens=2, arrival_s=0.0) for name in "ab"]
+    for request in requests:
+        scheduler.submit(request, 0.0)
+    recorder.record(report(scheduler, 0.0, accepted=tuple(requests)))
+    assert value(metrics, "headrace_requests_unaccounted") == 0
+    recorder.record(report(scheduler, 0.0, scheduler.abort("a")))
+    assert value(metrics, "headrace_requests_unaccounted") == 0
+    scheduler.abort("b")
+    for _ in range(3):
+        recorder.record(report(scheduler, 0.0))
+    assert value(metrics, "headrace_requests_unaccounted") == 1
+    assert [record.message for record in caplog.records] == ["requests are unaccounted for"]
+
+
+def test_who_was_preempted_stands_in_the_log_with_what_it_cost(caplog) -> None:
+    metrics, recorder = recorder_at([0.0], SLO())
+    scheduler = Scheduler(capacity=CAPACITY)
+    request = Request("a", (1, 2), max_tokens=2, arrival_s=0.0)
+    scheduler.submit(request, 0.0)
+    with caplog.at_level("INFO"):
+        recorder.record(report(scheduler, 0.0, Preempted("a", 17), accepted=(request,)))
+    line = vars(next(record for record in caplog.records if record.message == "preempted"))
+    assert (line["preempted"], line["lost_tokens"]) == ("a", 17)
+    assert (line["kv_usage_before"], line["kv_usage_after"]) == (0.0, 0.0)
+    assert value(metrics, "vllm:num_preemptions_total", engine="0") == 1
+
+
+def test_why_requests_waited_is_counted() -> None:
+    metrics, recorder = recorder_at([0.0], SLO())
+    scheduler = Scheduler(capacity=CAPACITY)
+    step = Step(1, 0, 0.1, holds=(Hold.TENANT, Hold.TENANT, Hold.SLOTS))
+    recorder.record(StepReport(0.0, (), (), (), step, Limits.of(CAPACITY), scheduler.snapshot(0.0)))
+    assert value(metrics, "headrace_admission_holds_total", reason="tenant") == 2
+    assert value(metrics, "headrace_admission_holds_total", reason="slots") == 1
+    assert value(metrics, "headrace_admission_holds_total", reason="blocks") == 0
