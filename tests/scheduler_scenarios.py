@@ -15,7 +15,7 @@ from headrace_engine.core.step_model import StepModel
 CAPACITY = Capacity(
     max_num_seqs=32, max_num_batched_tokens=2048, max_model_len=2048, num_blocks=2048, block_size=16
 )
-STREAMS, STREAM_TOKENS, LONG_PROMPT = 8, 200, 384
+STREAMS, STREAM_TOKENS, LONG_PROMPT = 8, 100, 384
 SHARED = {"max_num_seqs": 16, "max_num_batched_tokens": 256}
 """Limits of an engine that two tenants share."""
 

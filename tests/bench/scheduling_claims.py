@@ -24,7 +24,7 @@ from headrace_engine.core.policies import PolicyName
 from headrace_engine.core.step_model import StepModel
 from headrace_engine.runner.model_runner import ModelRunner
 
-COUNT = 12
+COUNT = 8
 """Requests of the quiet tenant in a repeat."""
 
 
