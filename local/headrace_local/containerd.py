@@ -1,8 +1,8 @@
 """containerd for one node: its configuration, the pod network, and the runtime of development engines.
 
-Inside the sandbox `/run` is the cluster's own, so containerd's socket and state are where they always are. Its
-images lie there too: unpacked in memory they are ready at once and gone with the sandbox, while a disk takes many
-seconds to make, and again to delete, their tens of thousands of files.
+Inside the sandbox `/run` is the cluster's own, so containerd's socket and state are where they always are.
+Its images lie there too: unpacked in memory they are ready at once and gone with the sandbox, while a disk
+takes many seconds to make, and again to delete, their tens of thousands of files.
 """
 
 import json

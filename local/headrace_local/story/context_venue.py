@@ -43,6 +43,13 @@ class ContextVenue:
         return str(self.file or "examples/chat.yaml")
 
     @property
+    def removal(self) -> str:
+        """The service and the release; the definition stays."""
+        name = self.manifest["metadata"]["name"]
+        service = f"{self.tools.typed} delete infs {name}"
+        return f"{service} && {self.tools.typed_helm} uninstall headrace -n headrace-system"
+
+    @property
     def manifest(self) -> dict[str, Any]:
         """The reader's file as it is, or the example with the reader's engine image."""
         manifest: dict[str, Any] = yaml.safe_load((self.file or EXAMPLE).read_text())

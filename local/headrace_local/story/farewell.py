@@ -5,28 +5,32 @@ import json
 from headrace_local.story.chat import Chatted
 from headrace_local.story.stage import Stage
 
+MESSAGES = [{"role": "user", "content": "Hello!"}]
+PYTHON = """\
+.venv/bin/python <<'PY'
+from openai import OpenAI
+client = OpenAI(base_url={base_url!r}, api_key="none")
+print(client.chat.completions.create(model={model!r}, messages={messages!r}).choices[0].message.content)
+PY"""
+
 
 def farewell(stage: Stage, chatted: Chatted) -> None:
-    """Tells commands that work as they stand."""
+    """Tells commands that work as they stand, pasted into a shell in the checkout."""
     narrator, model = stage.narrator, chatted.model
     steps, base_url = stage.venue.reader_steps(chatted.base_url)
-    narrator.chapter("Go on from here")
+    narrator.chapter("Go on from here, in this directory")
     for step in steps:
-        narrator.command(step)
+        narrator.paste(step)
     for arguments in (
         ("get", "infs", "-w"),
         ("describe", "infs", stage.name),
         ("explain", "infs.spec.slo"),
         ("get", "infs", stage.name, "-o", "jsonpath='{.status.decision}'"),
     ):
-        narrator.command(" ".join((stage.tools.typed, *arguments)))
-    body = json.dumps({"model": model, "messages": [{"role": "user", "content": "Hello!"}], "stream": True})
-    narrator.command(f"curl -N {base_url}/chat/completions -H 'Content-Type: application/json' -d '{body}'")
-    narrator.command(
-        f"headrace bench --base-url {base_url} --rate 1 --duration 30s --ttft-slo 2s --itl-slo 250ms"
-    )
-    narrator.tell("from openai import OpenAI")
-    narrator.tell(f"client = OpenAI(base_url={base_url!r}, api_key='none')")
-    narrator.tell(
-        f"client.chat.completions.create(model={model!r}, messages=[{{'role': 'user', 'content': 'Hello!'}}])"
-    )
+        narrator.paste(" ".join((stage.tools.typed, *arguments)))
+    body = json.dumps({"model": model, "messages": MESSAGES, "stream": True})
+    narrator.paste(f"curl -N {base_url}/chat/completions -H 'Content-Type: application/json' -d '{body}'")
+    narrator.paste(PYTHON.format(base_url=base_url, model=model, messages=MESSAGES))
+    goals = "--ttft-slo 2s --itl-slo 250ms"
+    narrator.paste(f".venv/bin/headrace bench --base-url {base_url} --rate 1 --duration 30s {goals}")
+    narrator.tell(f"To be rid of it all: {stage.venue.removal}")

@@ -29,6 +29,7 @@ class LocalVenue:
     operator_build: str
     """Names the build behind the operator's tag, which stays the same."""
     shown_manifest: str = "examples/chat.yaml"
+    removal: str = ".venv/bin/headrace local down"
 
     @property
     def tools(self) -> Tools:

@@ -39,6 +39,11 @@ class Narrator:
         """A command as the reader would type it."""
         self._line(Text(f"$ {command}", style="cyan"))
 
+    def paste(self, lines: str) -> None:
+        """Something for the reader's own shell: whole lines, so that they can be copied as they stand."""
+        self.stream_end()
+        self._console.print(Text(lines, style="cyan"), soft_wrap=True)
+
     def row(self, cells: Sequence[str], widths: Sequence[int], *, heading: bool = False) -> None:
         """A row of a table that grows as time goes by; the last cell is as wide as it is."""
         padded = [cell.rjust(width) for cell, width in zip(cells, widths, strict=False)]

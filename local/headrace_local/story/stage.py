@@ -39,6 +39,11 @@ class Venue(Protocol):
         """What the reader would write after `kubectl apply -f`."""
         ...
 
+    @property
+    def removal(self) -> str:
+        """The command that takes away what was kept."""
+        ...
+
     def chart_values(self) -> list[str]:
         """Values for helm that differ from the chart's own."""
         ...

@@ -51,6 +51,12 @@ def test_a_streamed_answer_is_one_line_and_ends_before_the_next(narrator, out):
     assert out.getvalue().splitlines() == ["   0.0 s  The sky is blue.", "   0.0 s  done"]
 
 
+def test_what_is_to_be_copied_has_no_time_before_it(narrator, out):
+    narrator.stream("The sky")
+    narrator.paste("cat <<'END'\n" + "x" * 60 + "\nEND")
+    assert out.getvalue().splitlines() == ["   0.0 s  The sky", "cat <<'END'", "x" * 60, "END"]
+
+
 def test_a_table_keeps_its_columns(narrator, out):
     narrator.row(("a", "bb", "why"), (4, 4), heading=True)
     narrator.row(("1", "2", "because it is so"), (4, 4))
