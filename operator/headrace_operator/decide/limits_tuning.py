@@ -16,6 +16,7 @@ from headrace_operator.api.vocabulary import Action, Outcome, Reason
 from headrace_operator.decide.decision import Decision, Rejection
 from headrace_operator.decide.explain import itl_text, queue_text, use_text
 from headrace_operator.decide.load import Load
+from headrace_operator.decide.replicas import is_infeasible
 from headrace_operator.decide.situation import Situation
 
 ITL_MARGIN = 0.95
@@ -42,6 +43,9 @@ def lower_for_itl(situation: Situation, load: Load) -> Decision | Rejection:
         if lowered < limits.max_num_batched_tokens:
             after = replace(limits, max_num_batched_tokens=lowered)
             return _move(situation, load, Action.LOWER_BUDGET, Reason.ITL_OVER_TARGET, after)
+    if is_infeasible(load):
+        message = f"a request alone takes longer than its target: {itl_text(load)}; {use_text(load)}"
+        return Rejection(Action.LOWER_SEQ_LIMIT, Reason.SLO_INFEASIBLE, message)
     in_use = min(limits.max_num_seqs, math.ceil(load.running_peak or limits.max_num_seqs))
     lowered = max(tuning.max_num_seqs.low, _floor(situation, "seqs"), math.floor(in_use * kept))
     if lowered < limits.max_num_seqs:

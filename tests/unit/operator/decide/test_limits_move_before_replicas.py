@@ -54,6 +54,12 @@ def test_a_queue_behind_used_up_steps_raises_the_token_budget():
     assert move.after.limits == Limits(16, 320)
 
 
+def test_slow_tokens_of_a_request_that_runs_alone_lower_no_limit():
+    alone = window(itl_s=0.3, running_per_pod=0.7, running_peak=2.0)
+    held = decision(service(), recent=alone)
+    assert (held.action, held.reason) == (Action.HOLD, Reason.SLO_INFEASIBLE)
+
+
 def test_slow_tokens_under_heavy_prefill_lower_the_token_budget():
     slow = window(itl_s=0.3, budget_used=0.95, prompt_tokens=40_000, steps=400)
     move = decision(service(), recent=slow)
