@@ -17,7 +17,7 @@ MOST_USERS = 96
 JOIN_INTERVAL_S = 2.5
 PATIENCE_S = 15.0
 """How long the users stay as many after the first change, before more come to force the next."""
-LENGTHS = Lengths(input_tokens=48, output_tokens=40, spread_ratio=0.5)
+LENGTHS = Lengths(input_tokens=64, output_tokens=40, spread_ratio=0.5)
 TIMEOUT_S = 180.0
 RELIEF_S = 8.0
 """How long the load goes on once the second replica serves."""
@@ -60,20 +60,14 @@ def burst(stage: Stage, base_url: str, before: ServiceView) -> Burst:
 
 def _until_relieved(stage: Stage, timeline: Timeline, crowd: Crowd) -> float:
     """Users join until both has happened; the records' own time at that moment."""
-    next_join_s, changed = stage.clock(), False
+    ramp = _Ramp(crowd, stage.clock())
 
     def relieved() -> float | None:
-        nonlocal next_join_s, changed
         view = timeline.look()
-        if timeline.applied and not changed:
-            changed, next_join_s = True, stage.clock() + PATIENCE_S
-        moved = any(change.action in LIMIT_ACTIONS for change in timeline.applied)
-        grown = any(change.action == "ScaleUp" for change in timeline.applied)
-        if moved and grown and (view.ready_replicas or 0) >= 2:
-            return crowd.now_s
-        if stage.clock() >= next_join_s and not (moved and grown) and crowd.users < MOST_USERS:
-            crowd.join(GROUP)
-            next_join_s = stage.clock() + JOIN_INTERVAL_S
+        actions = {change.action for change in timeline.applied}
+        if actions & LIMIT_ACTIONS and "ScaleUp" in actions:
+            return crowd.now_s if (view.ready_replicas or 0) >= 2 else None
+        ramp.step(view, is_changed=bool(actions), now_s=stage.clock())
         return None
 
     return stage.until(
@@ -83,6 +77,24 @@ def _until_relieved(stage: Stage, timeline: Timeline, crowd: Crowd) -> float:
         look=stage.look("get", f"infs/{stage.name}", "-o", "jsonpath='{.status.decision}'"),
         seen=lambda: _seen(timeline),
     )
+
+
+class _Ramp:
+    """Lets users come, but not while pods do, and with a pause after the operator's first change."""
+
+    def __init__(self, crowd: Crowd, now_s: float) -> None:
+        self._crowd = crowd
+        self._next_s = now_s
+        self._is_changed = False
+
+    def step(self, view: ServiceView, *, is_changed: bool, now_s: float) -> None:
+        """A group joins if it is time."""
+        if is_changed and not self._is_changed:
+            self._is_changed, self._next_s = True, now_s + PATIENCE_S
+        pods_on_their_way = view.ready_replicas != view.desired_replicas
+        if now_s >= self._next_s and not pods_on_their_way and self._crowd.users < MOST_USERS:
+            self._crowd.join(GROUP)
+            self._next_s = now_s + JOIN_INTERVAL_S
 
 
 def _seen(timeline: Timeline) -> str:

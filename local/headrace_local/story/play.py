@@ -27,7 +27,8 @@ def play(stage: Stage) -> Facts:
     served = serve(stage)
     with stage.venue.address(stage.api, stage.namespace, stage.name) as base_url:
         chatted = chat(stage, base_url)
-        loaded = burst(stage, base_url, stage.view() or served.view)
+        # What the operator changed since the service was Ready counts: on a slow machine, one chat is a load.
+        loaded = burst(stage, base_url, served.view)
         calmed = calm(stage, base_url)
         require_whole_streams(stage, [*loaded.records, *calmed.records])
     return Facts(installed, served, chatted, loaded, calmed)
