@@ -41,6 +41,7 @@ class Status:
     node_ready: bool | None = None
     url: str | None = None
     kubeconfig: str | None = None
+    logs: str | None = None
 
     def as_json(self) -> dict[str, Any]:
         return asdict(self)
@@ -55,7 +56,8 @@ def read_status(name: str) -> Status:
     components = _components(daemons_of(state))
     cluster = find_cluster(name)
     if cluster is None:
-        return Status(name, "broken", tuple(dead_daemons(state, description)), components)
+        dead = tuple(dead_daemons(state, description))
+        return Status(name, "broken", dead, components, logs=str(state.logs))
     return Status(
         name,
         "running",
@@ -64,6 +66,7 @@ def read_status(name: str) -> Status:
         node_ready=_node_ready(cluster) if description.node else None,
         url=cluster.url,
         kubeconfig=str(cluster.kubeconfig),
+        logs=str(state.logs),
     )
 
 
@@ -116,6 +119,5 @@ def _row(component: Component) -> tuple[str | Text, ...]:
 
 
 def _addresses(status: Status) -> list[Text]:
-    if status.state != "running":
-        return []
-    return [Text(f"API server  {status.url}"), Text(f"kubeconfig  export KUBECONFIG={status.kubeconfig}")]
+    known = [("API server", status.url), ("kubeconfig", status.kubeconfig), ("logs", status.logs)]
+    return [Text(f"{what:<12}{where}") for what, where in known if where is not None]
