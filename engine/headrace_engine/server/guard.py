@@ -24,8 +24,6 @@ log = logging.getLogger(__name__)
 _REQUEST_ID = re.compile(r"[A-Za-z0-9._-]{1,64}")
 _SAFE_HEADERS = ((b"x-content-type-options", b"nosniff"), (b"cache-control", b"no-store"))
 _LONGEST_LOGGED_PATH = 200
-LINGER_S = 1.0
-"""How long a refused body is still read: closing on a client that writes would lose it the answer."""
 
 
 class Guard:
@@ -43,7 +41,7 @@ class Guard:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             return
-        exchange = _Exchange(scope, receive, send)
+        exchange = _Exchange(scope, receive, send, linger_s=self._limits.linger_s)
         token = request_id_in_log.set(exchange.request_id)
         try:
             await self._answer(scope, exchange)
@@ -98,7 +96,7 @@ class Guard:
 class _Exchange:
     """One request and its response on their way through."""
 
-    def __init__(self, scope: Scope, receive: Receive, send: Send) -> None:
+    def __init__(self, scope: Scope, receive: Receive, send: Send, *, linger_s: float) -> None:
         headers = dict(scope["headers"])
         self.request_id = _request_id(headers.get(b"x-request-id", b""))
         self.began_s = time.monotonic()
@@ -107,6 +105,8 @@ class _Exchange:
         """Whether the connection ends with this response."""
         self._receive = receive
         self._send = send
+        self._linger_s = linger_s
+        # Reading from who expects a word first would tell it to go on.
         self._may_linger = b"expect" not in headers
         self._body_left = b"transfer-encoding" in headers or headers.get(b"content-length", b"0") != b"0"
 
@@ -134,7 +134,7 @@ class _Exchange:
 
     async def _linger(self) -> None:
         with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(LINGER_S):
+            async with asyncio.timeout(self._linger_s):
                 while self._may_linger and self._body_left:
                     await self.receive()
 

@@ -14,6 +14,8 @@ class HttpLimits:
     header_timeout_s: float = 5.0
     """From the connection, or the first byte of a later request, to the end of its headers."""
     body_timeout_s: float = 10.0
+    linger_s: float = 1.0
+    """How long a refused body is still read: closing on a client that writes would lose it the answer."""
     max_bodies_bytes: int = 128 << 20
     """All bodies together that are being read."""
     keep_alive_s: float = 10.0

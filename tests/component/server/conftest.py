@@ -17,6 +17,7 @@ from typing import Any, TypeVar
 import httpx
 import pytest
 from openai import OpenAI
+from prometheus_client.parser import text_string_to_metric_families
 
 from headrace_engine.core.limits import Capacity
 from headrace_engine.core.plan import Outcome, Plan, Row
@@ -183,21 +184,20 @@ class RunningServer:
         """A sample's value; 0 where there is none yet."""
         return sum(
             value
-            for sample, found, value in self.samples()
+            for sample, found, value in self.samples(name)
             if sample == name and labels.items() <= found.items()
         )
 
-    def samples(self) -> list[tuple[str, dict[str, str], float]]:
-        from prometheus_client.parser import text_string_to_metric_families
-
-        families = text_string_to_metric_families(self.http.get(self.url + "/metrics").text)
+    def samples(self, prefix: str = "") -> list[tuple[str, dict[str, str], float]]:
+        lines = self.http.get(self.url + "/metrics").text.splitlines(keepends=True)
+        families = text_string_to_metric_families("".join(line for line in lines if line.startswith(prefix)))
         return [(s.name, s.labels, s.value) for family in families for s in family.samples]
 
     def eventually(self, holds: Callable[[], T], timeout_s: float = 5.0) -> T:
         until = time.monotonic() + timeout_s
         while not (found := holds()):
             assert time.monotonic() < until, "it never came true"
-            time.sleep(0.01)
+            time.sleep(0.02)
         return found
 
 

@@ -12,7 +12,14 @@ import pytest
 
 from headrace_engine.server.http_limits import HttpLimits
 
-QUICK = HttpLimits(header_timeout_s=0.3, body_timeout_s=0.3, keep_alive_s=0.3, write_stall_s=0.3)
+QUICK = HttpLimits(
+    header_timeout_s=0.3, body_timeout_s=0.3, keep_alive_s=0.3, write_stall_s=0.3, linger_s=0.1
+)
+
+
+@pytest.fixture(scope="module")
+def server(run_server):
+    return run_server(limits=HttpLimits(linger_s=0.1))
 
 
 def status_of(answer: bytes) -> int:
@@ -118,7 +125,7 @@ def test_a_body_that_drips_is_cut_off(start) -> None:
 
 
 def test_bodies_take_so_much_memory_together_and_no_more(start) -> None:
-    server = start(limits=HttpLimits(max_bodies_bytes=100_000))
+    server = start(limits=HttpLimits(max_bodies_bytes=100_000, linger_s=0.1))
     half = post(b"x" * 90_000, "Content-Length: 90001")
     with server.connect() as first, server.connect() as second:
         first.sendall(half)
@@ -163,14 +170,15 @@ def test_a_chunked_body_is_counted_as_it_comes(server) -> None:
 
 
 def test_a_client_that_does_not_read_is_cut_off(start) -> None:
-    server = start(limits=QUICK, max_model_len=32_768, num_blocks=16_384)
-    body = b'{"model":"alphabet","prompt":"a","max_tokens":30000,"ignore_eos":true,"stream":true}'
+    server = start(limits=QUICK, max_model_len=4096, num_blocks=8192, step_s=0.001)
+    prompts = b'["a","a","a","a","a","a","a","a"]'
+    body = b'{"model":"alphabet","prompt":%b,"max_tokens":4000,"ignore_eos":true,"stream":true}' % prompts
     connection = socket.socket()
     connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
     host, port = server.url.removeprefix("http://").split(":")
     connection.connect((host, int(port)))
     connection.sendall(post(body, f"Content-Length: {len(body)}"))
-    server.eventually(lambda: server.metric("headrace_requests_aborted_total") == 1, timeout_s=20)
+    server.eventually(lambda: server.metric("headrace_requests_aborted_total") == 8, timeout_s=20)
     assert server.metric("vllm:kv_cache_usage_perc") == 0
     connection.close()
 
