@@ -322,3 +322,10 @@ def test_one_bad_rule_changes_none(own_caller, change, param) -> None:
     assert refused.status_code == 400
     assert refused.json()["error"]["param"] == param
     assert own_caller.call("GET", LIMITS).json()["revision"] == 1
+
+
+def test_records_are_read_by_a_call_whose_query_is_signed_too(caller) -> None:
+    path = "/v1/admin/telemetry?limit=5"
+    assert caller.call("GET", path).json()["lost"] == {"steps": 0, "requests": 0}
+    assert caller.call("GET", path, htu="/v1/admin/telemetry?limit=6").status_code == 401
+    assert caller.call("GET", path, htu="/v1/admin/telemetry").status_code == 401
