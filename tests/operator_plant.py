@@ -12,6 +12,7 @@ from typing import Any
 
 from operator_builders import LATENCY_EDGES, NOW_S, SETTINGS, SHARE_EDGES, histogram
 
+from headrace_operator.api.names import DRAINING_ANNOTATION
 from headrace_operator.api.spec import Limits, ServiceSpec
 from headrace_operator.api.status_reading import read
 from headrace_operator.decide.controller import decide, recent_start_s
@@ -50,6 +51,7 @@ class Engine:
     ready_s: float
     limits: Limits
     draining_since_s: float | None = None
+    is_left_alone: bool = False
     drains: bool = False
     waiting: deque[float] = field(default_factory=deque)
     running: list[list[float]] = field(default_factory=list)
@@ -115,7 +117,10 @@ class Plant:
             self.children[manifest["kind"]] = dict(manifest)
         by_name = {engine.name: engine for engine in self.engines}
         for mark in plan.annotate:
-            by_name[mark.pod_name].draining_since_s = self.now_s
+            engine = by_name[mark.pod_name]
+            engine.is_left_alone = bool(mark.annotations)
+            if DRAINING_ANNOTATION in mark.annotations:
+                engine.draining_since_s = self.now_s
         for call in plan.set_limits:
             by_name[call.pod_name].limits = call.limits
         for drain in plan.drain:
@@ -195,6 +200,7 @@ class Plant:
             deleting=False,
             ready_since_s=engine.ready_s if ready else None,
             draining_since_s=engine.draining_since_s,
+            is_left_alone=engine.is_left_alone,
             scrape=Scrape(self.now_s, engine.limits, in_flight, engine.drains)
             if self.now_s >= engine.ready_s
             else None,

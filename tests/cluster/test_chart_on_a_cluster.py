@@ -13,6 +13,7 @@ import yaml
 
 from headrace_local.cluster import Cluster
 from headrace_local.probe import ClusterError
+from headrace_operator.api.names import LEFT_ALONE
 from headrace_operator.api.parsing import parse
 from headrace_operator.api.spec import ServiceSpec
 from headrace_operator.render.children import children
@@ -213,7 +214,9 @@ def test_a_pod_template_with_more_than_an_engine_needs_is_denied(
         as_operator(installed, deployment, dry_run=True)
 
 
-def test_of_a_pod_only_the_marks_of_draining_change(installed: Cluster, rendered: dict[str, Object]) -> None:
+def test_of_a_pod_only_the_marks_of_loading_and_draining_change(
+    installed: Cluster, rendered: dict[str, Object]
+) -> None:
     template = rendered["Deployment"]["spec"]["template"]
     template["spec"].pop("runtimeClassName", None)
     metadata = {"name": "engine", "namespace": NAMESPACE, "labels": template["metadata"]["labels"]}
@@ -224,10 +227,10 @@ def test_of_a_pod_only_the_marks_of_draining_change(installed: Cluster, rendered
         body = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "engine", "namespace": NAMESPACE}}
         return as_operator(installed, body | {"metadata": body["metadata"] | metadata})
 
-    change(
-        {"annotations": {"headrace.dev/draining": "now", "controller.kubernetes.io/pod-deletion-cost": "-1"}}
-    )
-    with pytest.raises(ClusterError, match="annotations of draining alone"):
+    draining = {"headrace.dev/draining": "now", "controller.kubernetes.io/pod-deletion-cost": "-1"}
+    change({"annotations": draining | LEFT_ALONE})
+    change({"annotations": {}})
+    with pytest.raises(ClusterError, match="annotations of loading and draining alone"):
         change({"annotations": {"other": "x"}})
     with pytest.raises(ClusterError, match="changes annotations alone"):
         change({"labels": {"headrace.dev/inferenceservice": "another"}})

@@ -23,6 +23,11 @@ DRAINING_ANNOTATION = f"{GROUP}/draining"
 """On a pod that is being emptied before it is removed: the RFC 3339 time at which that began."""
 ADMIN_KEYS_HASH_ANNOTATION = f"{GROUP}/admin-keys-hash"
 """On the pod template: engines read the public keys when they start, so other keys need other pods."""
+LEFT_ALONE = {
+    "karpenter.sh/do-not-disrupt": "true",
+    "cluster-autoscaler.kubernetes.io/safe-to-evict": "false",
+}
+"""Annotations by which node autoscalers spare a pod."""
 DELETION_COST_ANNOTATION = "controller.kubernetes.io/pod-deletion-cost"
 DRAINED_DELETION_COST = "-1000"
 

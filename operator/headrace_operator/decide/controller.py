@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from headrace_operator.api.spec import Invalid, ServiceSpec
 from headrace_operator.api.status import Previous
 from headrace_operator.api.status_document import tells_news
-from headrace_operator.decide import children, drain, events
+from headrace_operator.decide import children, drain, events, protection
 from headrace_operator.decide.assess import assess
 from headrace_operator.decide.modes import Mandate, mandate
 from headrace_operator.decide.observation import Observation, PodObservation
@@ -71,7 +71,8 @@ def _planned(
         surge=surges(spec, situation.supply, observation.children.get("Deployment"), now_s=now_s),
     )
     differing = children.changes(observation.children, rendered)
-    is_written = not (differing.objects or steps.annotate)
+    marks = (*steps.annotate, *protection.marks(situation.supply, steps.annotate))
+    is_written = not (differing.objects or marks)
     found = conditions_of(
         situation, observation, decided, allowed, accepted=accepted(observation, is_written=is_written)
     )
@@ -83,7 +84,7 @@ def _planned(
     return Plan(
         status=status if news else None,
         objects=differing.objects,
-        annotate=steps.annotate,
+        annotate=marks,
         set_limits=calls,
         drain=steps.drain,
         events=(

@@ -12,6 +12,7 @@ from headrace_operator.api.names import (
     DELETION_COST_ANNOTATION,
     DRAINED_DELETION_COST,
     DRAINING_ANNOTATION,
+    LEFT_ALONE,
 )
 from headrace_operator.api.spec import ServiceSpec
 from headrace_operator.api.units import duration_text, time_text
@@ -109,6 +110,7 @@ def _marked(spec: ServiceSpec, supply: Supply, *, deployed: int, excess: int, no
     annotations = {
         DELETION_COST_ANNOTATION: DRAINED_DELETION_COST,
         DRAINING_ANNOTATION: time_text(now_s),
+        **LEFT_ALONE,
     }
     return Steps(
         deployed,

@@ -91,6 +91,8 @@ class PodObservation:
     `Error` for an engine that ended. None where it is well or simply starting."""
     trouble_message: str | None = None
     draining_since_s: float | None = None
+    is_left_alone: bool = False
+    """Node autoscalers are asked to spare it."""
     scrape: Scrape | None = None
 
 

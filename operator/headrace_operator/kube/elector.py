@@ -75,7 +75,7 @@ class Elector:
                 held = await self._look_and_act()
         except (KubeError, KubeUnreachableError, TimeoutError) as error:
             # Whether a write of ours arrived is unknown; the validity runs out by the clock if it did not.
-            logger.warning("lease %s/%s: %s", self._namespace, self._name, error or "no answer in time")
+            logger.warning("lease %s/%s: %s", self._namespace, self._name, str(error) or "no answer in time")
         else:
             if held:
                 self._leadership.extend(started_s + self._timing.duration_s - self._timing.margin_s)
@@ -98,7 +98,7 @@ class Elector:
             async with asyncio.timeout(self._timing.retry_s):
                 await self._client.replace(self._manifest("", self._live))
         except (KubeError, KubeUnreachableError, TimeoutError) as error:
-            logger.warning("lease not released, it ends by itself: %s", error or "no answer in time")
+            logger.warning("lease not released, it ends by itself: %s", str(error) or "no answer in time")
 
     async def _announce(self) -> None:
         """An Event on the Lease, by the one that took it; never at the cost of the next renewal."""

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
 
-from headrace_operator.api.names import CONTAINER, DRAINING_ANNOTATION
+from headrace_operator.api.names import CONTAINER, DRAINING_ANNOTATION, LEFT_ALONE
 from headrace_operator.api.spec import Limits
 from headrace_operator.decide.observation import PodObservation, Scrape
 from headrace_operator.observe.last_words import last_words
@@ -20,6 +20,7 @@ def observe_pod(
 ) -> PodObservation:
     """`told` are the limits that the pod confirmed by a call, and when."""
     metadata, status = pod["metadata"], pod.get("status") or {}
+    annotations = metadata.get("annotations") or {}
     engine = _engine_status(status)
     trouble, message = _trouble(status, engine, memory_limit=_memory_limit(pod))
     return PodObservation(
@@ -35,7 +36,8 @@ def observe_pod(
         restarts=int(engine.get("restartCount") or 0),
         trouble=trouble,
         trouble_message=message[:MAX_MESSAGE] if message else None,
-        draining_since_s=unix_s((metadata.get("annotations") or {}).get(DRAINING_ANNOTATION)),
+        draining_since_s=unix_s(annotations.get(DRAINING_ANNOTATION)),
+        is_left_alone=LEFT_ALONE.items() <= annotations.items(),
         scrape=_scrape(newest, told) if newest else None,
     )
 

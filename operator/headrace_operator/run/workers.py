@@ -83,7 +83,7 @@ class Workers:
         log = logger.error if retry.is_bug else logger.warning
         log(
             "reconcile failed: %s",
-            error or type(error).__name__,
+            str(error) or type(error).__name__,
             exc_info=error if retry.is_bug else None,
             extra={"key": str(key), "result": retry.result, "again_after_s": round(retry.delay_s, 1)},
         )

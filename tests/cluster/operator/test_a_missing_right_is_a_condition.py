@@ -12,8 +12,13 @@ from headrace_local.cluster import Cluster
 pytestmark = pytest.mark.cluster
 
 ROLE = "clusterrole/headrace-operator-headrace-system"
-WRITES = ["deployments", "services", "configmaps", "poddisruptionbudgets"]
-RIGHTS = [(resource, verb) for resource in WRITES for verb in ("create", "patch")]
+RIGHTS = [
+    ("deployments", "create"),
+    ("deployments", "patch"),
+    ("services", "create"),
+    ("configmaps", "patch"),
+    ("poddisruptionbudgets", "create"),
+]
 
 
 @contextmanager

@@ -11,7 +11,7 @@ from headrace_operator.kube.events import EventRecorder
 from headrace_operator.kube.leadership import Leadership
 
 PATH = "/apis/coordination.k8s.io/v1/namespaces/headrace-system/leases/headrace-operator"
-TIMING = LeaseTiming(duration_s=15, renew_deadline_s=0.3, retry_s=2, margin_s=2)
+TIMING = LeaseTiming(duration_s=15, renew_deadline_s=1.0, retry_s=2, margin_s=2)
 
 
 class Clock:

@@ -2,6 +2,7 @@
 
 import pytest
 
+from headrace_operator.api.names import LEFT_ALONE
 from headrace_operator.api.spec import Limits
 from headrace_operator.observe.exposition import parse
 from headrace_operator.observe.pods import is_scrapable, observe_pod, unix_s
@@ -54,6 +55,12 @@ def test_a_pod_that_serves():
 def test_a_pod_that_is_drained_and_deleted():
     observed = observe_pod(pod(annotations={"headrace.dev/draining": NOON}, deletionTimestamp=NOON), None)
     assert (observed.draining_since_s, observed.deleting) == (unix_s(NOON), True)
+
+
+def test_a_pod_is_left_alone_by_both_autoscalers_or_not_at_all():
+    assert observe_pod(pod(annotations=dict(LEFT_ALONE)), None).is_left_alone
+    assert not observe_pod(pod(annotations={"karpenter.sh/do-not-disrupt": "true"}), None).is_left_alone
+    assert not observe_pod(pod(), None).is_left_alone
 
 
 @pytest.mark.parametrize(
