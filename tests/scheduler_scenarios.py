@@ -61,7 +61,7 @@ def stream_itl_s(
     """The p95 ITL of running streams while long prompts come, and the p95 TTFT of those prompts."""
     arrivals = [Arrival(0.0, "streams", 16, STREAM_TOKENS) for _ in range(STREAMS)]
     if bursts:
-        gap_s = 27 * step_s
+        gap_s = 22 * step_s
         arrivals += [Arrival(20 * step_s + gap_s * n, "bursts", LONG_PROMPT, 1) for n in range(60)]
     scheduler = new_scheduler(CAPACITY, limits(**changes), step_model=step_model, static_batches=static)
     drive = Drive(scheduler, compute, arrivals)

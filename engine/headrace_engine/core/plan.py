@@ -5,13 +5,16 @@
 a request forward.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import NamedTuple
+from functools import partial
+from typing import NamedTuple, cast
 
 from headrace_engine.core.request import FinishReason, Sampling
 from headrace_engine.core.step_model import NO_WORK, StepWork
+
+RowFields = tuple[str, int, Sequence[int], Sequence[int], int, Sampling]
 
 
 class Row(NamedTuple):
@@ -33,6 +36,10 @@ class Row(NamedTuple):
     block_table: Sequence[int]
     sampled_rows: int
     sampling: Sampling
+
+
+new_row = cast("Callable[[RowFields], Row]", partial(tuple.__new__, Row))
+"""A row of its fields, as `Row(*fields)` makes it, at half the cost: a step makes one for each sequence."""
 
 
 class Load(NamedTuple):
@@ -129,6 +136,10 @@ class Tokens(NamedTuple):
 
     request_id: str
     token_ids: Sequence[int]
+
+
+new_tokens = cast("Callable[[tuple[str, Sequence[int]]], Tokens]", partial(tuple.__new__, Tokens))
+"""Like `new_row`."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,9 +30,8 @@ def make_room(life: Lifecycle, now_s: float) -> list[str]:
     """Give every decode a slot for its pending token, preempting where no block is left. Returns whom."""
     block_size = life.kv.block_size
     preempted: list[str] = []
-    for request in list(life.running.decodes.values()):
-        if request.computed_tokens < len(request.block_table) * block_size:
-            continue
+    decodes = life.running.decodes.values()
+    for request in [each for each in decodes if each.computed_tokens >= len(each.block_table) * block_size]:
         while request.status is Status.RUNNING and not life.kv.grow(request):
             loser = victim_for_blocks(life.running, request, life.waiting.outranks)
             life.preempt(loser, now_s)

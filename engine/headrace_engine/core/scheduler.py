@@ -22,7 +22,17 @@ from headrace_engine.core.drafter import Drafter
 from headrace_engine.core.kv_cache import KVCache
 from headrace_engine.core.lifecycle import Lifecycle
 from headrace_engine.core.limits import Capacity, Limits
-from headrace_engine.core.plan import Event, Finished, Hold, Load, Outcome, Plan, Rejection, Tokens
+from headrace_engine.core.plan import (
+    Event,
+    Finished,
+    Hold,
+    Load,
+    Outcome,
+    Plan,
+    Rejection,
+    Tokens,
+    new_tokens,
+)
 from headrace_engine.core.policy import FirstComeFirstServed, Policy
 from headrace_engine.core.preemption import is_pinned, make_room, make_way
 from headrace_engine.core.prefill_rate import PrefillRate
@@ -334,7 +344,7 @@ class Scheduler:
         request.output_token_ids += kept
         self._kv.advance(request, known + len(kept))
         if reason is None:
-            events.append(Tokens(request.request_id, kept))
+            events.append(new_tokens((request.request_id, kept)))
             if request.request_id in self._life.running.prefills:
                 self._life.running.prefilled(request)
             return

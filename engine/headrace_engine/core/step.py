@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from headrace_engine.core.limits import Limits
-from headrace_engine.core.plan import Hold, Load, Plan, Row
+from headrace_engine.core.plan import Hold, Load, Plan, Row, new_row
 from headrace_engine.core.request import Request
 from headrace_engine.core.step_model import NO_WORK, StepModel, StepWork
 
@@ -42,13 +42,15 @@ class Step:
     def decode(self, requests: Sequence[Request]) -> None:
         """Compute the one pending token of each and sample the next."""
         self._rows = [
-            Row(
-                request.request_id,
-                request.computed_tokens,
-                request.output_token_ids[-1:],
-                request.block_table,
-                1,
-                request.sampling,
+            new_row(
+                (
+                    request.request_id,
+                    request.computed_tokens,
+                    request.output_token_ids[-1:],
+                    request.block_table,
+                    1,
+                    request.sampling,
+                )
             )
             for request in requests
         ]
