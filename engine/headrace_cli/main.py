@@ -57,10 +57,12 @@ def _version(*, given: bool) -> None:
 
 
 def _register(root: typer.Typer, entry: EntryPoint) -> None:
-    """A package that is broken costs its own subcommands, not the others'."""
+    """A package that is broken costs its own subcommands, not the others'; one that is not there, nothing."""
     try:
         entry.load().register(root)
     except ImportError as error:
+        if error.name == entry.module.partition(".")[0]:
+            return
         print(f"headrace: the {entry.name} commands are not available: {error}", file=sys.stderr)  # noqa: T201
 
 

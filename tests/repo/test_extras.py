@@ -35,3 +35,20 @@ def test_the_operator_loads_no_torch() -> None:
 
 def test_the_command_line_loads_nothing_heavy_until_a_command_runs() -> None:
     assert not modules_after("import headrace_cli.main as c; c.build()") & set(HEAVY)
+
+
+def told_of(package: str) -> str:
+    """What the command says of an entry that names a package."""
+    code = (
+        "import typer; from importlib.metadata import EntryPoint; from headrace_cli.main import _register\n"
+        f"_register(typer.Typer(), EntryPoint('x', {package!r}, 'headrace.commands'))"
+    )
+    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stderr
+
+
+def test_a_package_that_is_not_part_of_the_installation_is_not_spoken_of() -> None:
+    assert told_of("headrace_not_installed.cli") == ""
+
+
+def test_a_package_that_lacks_a_module_says_so() -> None:
+    assert "the x commands are not available" in told_of("json.not_there")
