@@ -12,6 +12,7 @@ from prometheus_client import disable_created_metrics as without_created_series
 
 from headrace_engine.core.plan import Hold
 from headrace_engine.telemetry import buckets
+from headrace_engine.telemetry.histogram import StepHistogram
 
 FINISHED_REASONS = ("stop", "length", "abort", "error")
 QUEUE_DEADLINE = "queue_deadline"
@@ -52,6 +53,12 @@ class _Families:
 
     def histogram(self, name: str, text: str, bounds: Sequence[float]) -> Histogram:
         family = Histogram(
+            self._prefix + name, text, list(self._fixed), registry=self._registry, buckets=bounds
+        )
+        return family.labels(**self._fixed)
+
+    def step_histogram(self, name: str, text: str, bounds: Sequence[float]) -> StepHistogram:
+        family = StepHistogram(
             self._prefix + name, text, list(self._fixed), registry=self._registry, buckets=bounds
         )
         return family.labels(**self._fixed)
@@ -129,7 +136,7 @@ class Metrics:
         self.ttft = vllm.histogram(
             "time_to_first_token_seconds", "From arrival to the first token.", buckets.TTFT_S
         )
-        self.itl = vllm.histogram("inter_token_latency_seconds", "Between tokens.", buckets.ITL_S)
+        self.itl = vllm.step_histogram("inter_token_latency_seconds", "Between tokens.", buckets.ITL_S)
         self.e2e = vllm.histogram(
             "e2e_request_latency_seconds", "From arrival to the end.", buckets.LATENCY_S
         )
@@ -202,7 +209,7 @@ class Metrics:
             *("time_to_first_token_seconds", "From arrival to the first token."),
             buckets.with_edges(buckets.FINE_S, slo.ttft_s),
         )
-        self.fine_itl = headrace.histogram(
+        self.fine_itl = headrace.step_histogram(
             *("inter_token_latency_seconds", "Between tokens."), buckets.with_edges(buckets.FINE_S, slo.itl_s)
         )
 

@@ -6,6 +6,7 @@ received = finished + rejected + aborted + in flight. Times come from the loop's
 
 import logging
 import time
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import fields
 
@@ -46,7 +47,8 @@ class Recorder:
         self._kv_usage_ratio = 0.0
         self._timelines: dict[str, Timeline] = {}
         self._generated_tokens = 0
-        """Of the report at hand."""
+        self._gaps_s: Counter[float] = Counter()
+        """Of the report at hand: a step's tokens are many, and what they say of themselves is the same."""
         self._oldest_arrival_s: float | None = None
         metrics.oldest_waiting_age.set_function(self._oldest_waiting_age_s)
 
@@ -69,9 +71,7 @@ class Recorder:
                     self._log_preemption(event, report.snapshot)
                 case Finished():
                     self._finished(event, timeline, report.now_s)
-        if self._generated_tokens:
-            self._metrics.generation_tokens.inc(self._generated_tokens)
-            self._generated_tokens = 0
+        self._tokens_of_report()
         if report.step is not None:
             self._step(report.step, report.limits)
         self._gauges(report)
@@ -113,11 +113,18 @@ class Recorder:
             metrics.ttft.observe(now_s - timeline.arrival_s)
             metrics.fine_ttft.observe(now_s - timeline.arrival_s)
         else:
-            metrics.itl.observe(now_s - timeline.last_token_s)
-            metrics.fine_itl.observe(now_s - timeline.last_token_s)
+            self._gaps_s[now_s - timeline.last_token_s] += 1
         timeline.last_token_s = now_s
         timeline.num_tokens += count
         self._generated_tokens += count
+
+    def _tokens_of_report(self) -> None:
+        self._metrics.generation_tokens.inc(self._generated_tokens)
+        for gap_s, count in self._gaps_s.items():
+            self._metrics.itl.observe_many(gap_s, count)
+            self._metrics.fine_itl.observe_many(gap_s, count)
+        self._generated_tokens = 0
+        self._gaps_s.clear()
 
     def _finished(self, event: Finished, timeline: Timeline, now_s: float) -> None:
         if event.stop_token_id is not None:
