@@ -33,7 +33,8 @@ class Tools:
     @contextmanager
     def proxy(self, *options: str) -> Iterator[str]:
         """`kubectl proxy` for the length of the block; yields the address that it serves."""
-        command = [*self.kubectl_command, "proxy", *options]
+        # Open to whoever holds its address, it must not outlive a story that is killed.
+        command = ["setpriv", "--pdeathsig", "TERM", *self.kubectl_command, "proxy", *options]
         # Its errors are those of requests that this process ends; that it does not start is told below.
         child = subprocess.Popen(
             command, env=self.environment, text=True, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
