@@ -15,6 +15,7 @@ from pathlib import Path
 from starlette.requests import Request
 
 from headrace_engine.server.errors import invalid
+from headrace_engine.server.named import named
 from headrace_engine.server.signed_call import Call, CallRejected, Nonces, load_keys, verify
 
 log = logging.getLogger(__name__)
@@ -37,15 +38,16 @@ class AdminCredentials:
         return self.public_keys is not None or self.token_file is not None
 
     def check(self) -> None:
-        """Raises `ValueError` or `OSError` for files that could never let anyone in."""
+        """Raises `ValueError` for files that could never let anyone in."""
         if self.public_keys is not None:
             if not self.pod_uid:
                 raise ValueError("signed admin calls are for one pod: set --pod-uid with --admin-public-keys")
-            load_keys(json.loads(self.public_keys.read_text()))
-        if self.token_file is not None and len(_token(self.token_file)) < LEAST_TOKEN_CHARACTERS:
-            raise ValueError(
-                f"{self.token_file}: an admin token has {LEAST_TOKEN_CHARACTERS} characters or more"
-            )
+            with named(self.public_keys):
+                load_keys(json.loads(self.public_keys.read_text()))
+        if self.token_file is not None:
+            with named(self.token_file):
+                if len(_token(self.token_file)) < LEAST_TOKEN_CHARACTERS:
+                    raise ValueError(f"an admin token has {LEAST_TOKEN_CHARACTERS} characters or more")
 
 
 class AdminAuth:

@@ -54,7 +54,6 @@ class Engine:
     ) -> None:
         self.model = model
         self.clock = clock
-        self.in_flight = 0
         self.num_running = 0
         self._observers = tuple(observers)
         self._on_submit = tuple(on_submit)
@@ -161,7 +160,6 @@ class Engine:
     def _take(self, report: StepReport) -> None:
         for observe in self._observers:
             observe(report)
-        self.in_flight = report.snapshot.in_flight
         self.num_running = report.snapshot.num_running
         for request, rejection in report.rejected:
             self._mailboxes.pop(request.request_id).put(Refused(request.request_id, rejection))

@@ -13,6 +13,7 @@ from headrace_engine.core.limits import Capacity, Limits
 from headrace_engine.runner.model_directory import resolve_model
 from headrace_engine.server.config import ServeConfig, compute_threads, usable_cpus
 from headrace_engine.server.engine import LoadedModel
+from headrace_engine.server.named import named
 
 log = logging.getLogger(__name__)
 
@@ -72,14 +73,12 @@ def starting_limits(config: ServeConfig) -> Limits:
     )
     if config.limits_file is None:
         return limits
-    # What only the model can tell bounds no limit: so a bad file is found before minutes of loading.
+    # What only the model can tell bounds no limit.
     capacity = Capacity(
         limits.max_num_seqs, limits.max_num_batched_tokens, max_model_len=0, num_blocks=0, block_size=0
     )
-    try:
+    with named(config.limits_file):
         return limits.changed(_clamped(_read(config.limits_file), capacity), capacity)
-    except (OSError, ValueError) as error:
-        raise ValueError(f"the limits file {config.limits_file} cannot be used: {error}") from error
 
 
 def _read(path: Path) -> dict[str, Any]:

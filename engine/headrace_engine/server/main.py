@@ -4,14 +4,17 @@ import asyncio
 import logging
 import os
 import resource
+import socket
 import sys
 
+from headrace_engine.core.limits import Limits
 from headrace_engine.server.api_keys import Tenancy
 from headrace_engine.server.banner import facts
 from headrace_engine.server.config import ServeConfig
 from headrace_engine.server.http_limits import HttpLimits
 from headrace_engine.server.http_server import address, listen
 from headrace_engine.server.loading import load_model, starting_limits
+from headrace_engine.server.named import named
 from headrace_engine.server.serve import EngineProcess
 from headrace_engine.server.service import Serving
 from headrace_engine.telemetry.logs import configure
@@ -27,15 +30,31 @@ def run(config: ServeConfig, *, log_level: str) -> int:
     """
     configure(log_level)
     try:
-        config.admin.check()
-        if config.api_keys is not None:
-            Tenancy.read(config.api_keys)
-        limits = starting_limits(config)
+        limits = _checked(config)
         serving_socket = listen(config.host, config.port)
         admin_socket = listen(config.admin_host, config.admin_port) if config.admin.given else None
     except (ValueError, OSError) as error:
         log.error("cannot start", extra={"reason": str(error)})  # noqa: TRY400 - the reason says it all
         return BAD_CONFIGURATION
+    code = asyncio.run(_serve(config, limits, serving_socket, admin_socket))
+    log.info("exit", extra={"code": code})
+    logging.shutdown()
+    # A model that is still being loaded on its thread would take the interpreter's own shutdown down with it.
+    os._exit(code)
+
+
+def _checked(config: ServeConfig) -> Limits:
+    """The limits to start with. Every file is looked at before the model is loaded, which takes minutes."""
+    config.admin.check()
+    if config.api_keys is not None:
+        with named(config.api_keys):
+            Tenancy.read(config.api_keys)
+    return starting_limits(config)
+
+
+async def _serve(
+    config: ServeConfig, limits: Limits, serving_socket: socket.socket, admin_socket: socket.socket | None
+) -> int:
     addresses = {
         "api": address(serving_socket) + "/v1",
         "admin": "not opened: no public keys and no token file"
@@ -49,23 +68,16 @@ def run(config: ServeConfig, *, log_level: str) -> int:
         if sys.stdout.isatty():
             _print(told)
 
-    async def serve() -> int:
-        process = EngineProcess(
-            *(config, limits, lambda: load_model(config)),
-            serving_socket=serving_socket,
-            admin_socket=admin_socket,
-            http_limits=HttpLimits.of(config.max_num_seqs + limits.max_num_queued_reqs, _max_open_files()),
-            on_ready=announce,
-        )
-        process.handle_signals()
-        log.info("listening", extra=addresses)
-        return await process.run()
-
-    code = asyncio.run(serve())
-    log.info("exit", extra={"code": code})
-    logging.shutdown()
-    # A model that is still being loaded on its thread would take the interpreter's own shutdown down with it.
-    os._exit(code)
+    process = EngineProcess(
+        *(config, limits, lambda: load_model(config)),
+        serving_socket=serving_socket,
+        admin_socket=admin_socket,
+        http_limits=HttpLimits.of(config.max_num_seqs + limits.max_num_queued_reqs, _max_open_files()),
+        on_ready=announce,
+    )
+    process.handle_signals()
+    log.info("listening", extra=addresses)
+    return await process.run()
 
 
 def _max_open_files() -> int:

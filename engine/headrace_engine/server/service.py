@@ -75,17 +75,14 @@ class Service:
         self._serving: Serving | None = None
 
     def open(self, serving: Serving) -> None:
-        """The model is loaded. A drain that began meanwhile goes on."""
+        """The model is loaded."""
         self._serving = serving
-        if self.phase is Phase.LOADING:
-            self.phase = Phase.READY
+        self.phase = Phase.READY
 
     def leave(self) -> None:
         """Draining begins: not ready from now on, whatever else happens."""
-        if self.phase in (Phase.LOADING, Phase.READY):
-            self.phase = Phase.DRAINING
-        if self._serving is not None:
-            self._serving.metrics.draining.set(1)
+        self.serving().metrics.draining.set(1)
+        self.phase = Phase.DRAINING
 
     def fail(self) -> None:
         self.phase = Phase.FAILED

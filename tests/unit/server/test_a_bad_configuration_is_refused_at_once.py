@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from headrace_engine.core.limits import Limits
+from headrace_engine.server.admin_auth import AdminCredentials
 from headrace_engine.server.config import ServeConfig
 from headrace_engine.server.http_limits import HttpLimits
 from headrace_engine.server.loading import starting_limits
@@ -48,6 +49,18 @@ def test_a_limits_file_that_cannot_be_meant(logs, tmp_path, content, reason) -> 
     said = json.loads(logs.readouterr().err.splitlines()[-1])["reason"]
     assert str(path) in said
     assert reason in said
+
+
+@pytest.mark.parametrize("flag", ["api_keys", "public_keys", "token_file"])
+@pytest.mark.parametrize("content", [b"[]", b"{", b"\xff"])
+def test_a_file_of_credentials_that_lets_nobody_in(logs, tmp_path, flag, content) -> None:
+    path = tmp_path / "file"
+    path.write_bytes(content)
+    config = ServeConfig(model="m", api_keys=path)
+    if flag != "api_keys":
+        config = ServeConfig(model="m", admin=AdminCredentials(**{flag: path}, pod_uid="u"))
+    assert run(config, log_level="INFO") == BAD_CONFIGURATION
+    assert str(path) in json.loads(logs.readouterr().err.splitlines()[-1])["reason"]
 
 
 def limits_of(directory: Path, document: object) -> Limits:
