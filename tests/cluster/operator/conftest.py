@@ -188,7 +188,8 @@ def service() -> Callable[..., dict[str, Any]]:
 @pytest.fixture(scope="session")
 def installed(control_plane: Cluster) -> Cluster:
     """The control plane with what the chart puts there, but for the operator itself."""
-    control_plane.kubectl("create", "namespace", SYSTEM_NAMESPACE)
+    metadata = {"name": SYSTEM_NAMESPACE}
+    control_plane.apply([{"apiVersion": "v1", "kind": "Namespace", "metadata": metadata}])
     chart = str(REPOSITORY / "charts/headrace")
     rendered = control_plane.helm(
         "template", "headrace", chart, "-n", SYSTEM_NAMESPACE, "--kube-version", "1.34"
