@@ -118,6 +118,15 @@ def test_a_drain_goes_on_serving_for_as_long_as_endpoints_lag(served) -> None:
     assert [config.drain_grace_s for config in served] == [5.0, 0.0]
 
 
+def test_the_order_of_admission_and_the_keys_of_clients_are_flags(served, tmp_path) -> None:
+    keys = tmp_path / "keys.json"
+    keys.write_text("{}")
+    code, output = run("serve", "m", "--scheduling-policy", "fair", "--api-keys", str(keys))
+    assert code == 0, output
+    assert (served[0].scheduling_policy, served[0].api_keys) == ("fair", keys)
+    assert run("serve", "m", "--scheduling-policy", "static")[0] == 2
+
+
 def test_the_port_that_kubernetes_puts_into_every_pod_is_not_ours(served) -> None:
     """A Service named `headrace` gives its neighbors HEADRACE_PORT=tcp://..."""
     code, output = run("serve", "m", env={"HEADRACE_PORT": "tcp://10.96.0.7:8000"})
