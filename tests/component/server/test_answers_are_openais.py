@@ -195,7 +195,8 @@ async def test_the_async_client_streams_many_at_once(server) -> None:
         return "".join([chunk.choices[0].text async for chunk in stream])
 
     letters = "abcdefghijklmnopqrstuvwxy"
-    answers = await asyncio.gather(*(recite(letter) for letter in letters))
+    async with client:
+        answers = await asyncio.gather(*(recite(letter) for letter in letters))
     alphabet = letters + "z"
     assert answers == [alphabet[alphabet.index(letter) + 1 :] for letter in letters]
 
