@@ -75,12 +75,11 @@ def table(title: str, rows: dict[str, list[float]], unit: str) -> None:
 
 
 def itl_of_streams(compute: Compute, step_s: float, model: StepModel, repeats: int) -> None:
-    chunk, most_ms = 4 * STREAMS, max(1, round(1200 * step_s))
+    most_ms = max(1, round(1200 * step_s))
     cases: dict[str, Callable[[], tuple[float, float | None]]] = {
         "no prompts": lambda: stream_itl_s(compute, step_s, bursts=False),
-        f"`max_num_batched_tokens` {chunk}": lambda: stream_itl_s(
-            compute, step_s, max_num_batched_tokens=chunk
-        ),
+        "`max_num_batched_tokens` 16": lambda: stream_itl_s(compute, step_s, max_num_batched_tokens=16),
+        "`max_num_batched_tokens` 32": lambda: stream_itl_s(compute, step_s, max_num_batched_tokens=32),
         f"`max_step_ms` {most_ms}": lambda: stream_itl_s(
             compute, step_s, max_step_ms=most_ms, step_model=model
         ),
