@@ -55,7 +55,6 @@ class Change:
 class Previous:
     """What earlier decisions left in the status. Everything is clamped to the spec where it is used."""
 
-    observed_generation: int | None = None
     desired_replicas: int | None = None
     limits: Limits | None = None
     limits_since_s: float | None = None

@@ -25,7 +25,6 @@ def read(raw: Any) -> Previous:
     history = (_change(item) for item in _items(document.get("history"))[:MAX_HISTORY])
     conditions = (_condition(item) for item in _items(document.get("conditions")))
     return Previous(
-        observed_generation=_count(document.get("observedGeneration")),
         desired_replicas=_count(document.get("desiredReplicas")),
         limits=_limits(limits),
         limits_since_s=time_s(limits.get("since")),
