@@ -20,9 +20,10 @@ def queue_text(load: Load) -> str:
         wait = f"a request waits {duration_text(load.oldest_waiting_age_s)}"
     elif load.shed_ratio is not None and load.queue_is_over:
         return f"{decimal_text(100 * load.shed_ratio, 0)}% of the requests refused"
+    elif load.queue_s is None:
+        return f"queue {quantile_name(load)} unknown, budget {duration_text(load.queue_budget_s)}"
     else:
-        known = "unknown" if load.queue_s is None else duration_text(load.queue_s)
-        wait = f"queue {quantile_name(load)} {known}"
+        wait = f"queue {quantile_name(load)} {duration_text(load.queue_s)}"
     sign = ">" if load.queue_is_over else "of"
     return f"{wait} {sign} {duration_text(load.queue_budget_s)} budget"
 

@@ -42,7 +42,7 @@ def lower_for_itl(situation: Situation, load: Load) -> Decision | Rejection:
         lowered = max(low, math.floor(in_use * kept))
         if lowered < limits.max_num_batched_tokens:
             after = replace(limits, max_num_batched_tokens=lowered)
-            return _move(situation, load, Action.LOWER_BUDGET, Reason.ITL_OVER_TARGET, after)
+            return _move(situation, load, Action.LOWER_BUDGET, Reason.ITL_OVER_TARGET, after, in_use=in_use)
     if is_infeasible(load):
         message = f"a request alone takes longer than its target: {itl_text(load)}; {use_text(load)}"
         return Rejection(Action.LOWER_SEQ_LIMIT, Reason.SLO_INFEASIBLE, message)
@@ -50,7 +50,7 @@ def lower_for_itl(situation: Situation, load: Load) -> Decision | Rejection:
     lowered = max(tuning.max_num_seqs.low, _floor(situation, "seqs"), math.floor(in_use * kept))
     if lowered < limits.max_num_seqs:
         after = replace(limits, max_num_seqs=lowered)
-        return _move(situation, load, Action.LOWER_SEQ_LIMIT, Reason.ITL_OVER_TARGET, after)
+        return _move(situation, load, Action.LOWER_SEQ_LIMIT, Reason.ITL_OVER_TARGET, after, in_use=in_use)
     return Rejection(Action.LOWER_SEQ_LIMIT, Reason.AT_MIN, f"at the lowest: {use_text(load)}")
 
 
@@ -113,7 +113,15 @@ def roll_back(situation: Situation, load: Load) -> Decision:
     return Decision(Action.ROLL_BACK_LIMITS, Reason.ROLLED_BACK, message, after)
 
 
-def _move(situation: Situation, load: Load, action: Action, reason: Reason, limits: Limits) -> Decision:
+def _move(
+    situation: Situation,
+    load: Load,
+    action: Action,
+    reason: Reason,
+    limits: Limits,
+    *,
+    in_use: int | None = None,
+) -> Decision:
     old, new = situation.setting.limits, limits
     name, before, after = (
         ("maxNumSeqs", old.max_num_seqs, new.max_num_seqs)
@@ -121,7 +129,9 @@ def _move(situation: Situation, load: Load, action: Action, reason: Reason, limi
         else ("maxNumBatchedTokens", old.max_num_batched_tokens, new.max_num_batched_tokens)
     )
     why = itl_text(load) if action in LOWERING else f"{queue_text(load)}; {itl_text(load)}"
-    message = f"{name} {before} to {after}: {why}; {use_text(load)}"
+    # A limit far above its use comes down in one move: the message says what the step is a step from.
+    start = f" ({in_use} in use at most)" if in_use is not None and in_use < before else ""
+    message = f"{name} {before} to {after}{start}: {why}; {use_text(load)}"
     return Decision(action, reason, message, replace(situation.setting, limits=limits))
 
 

@@ -72,6 +72,7 @@ def test_slow_tokens_without_prefill_lower_the_sequence_limit_from_what_is_in_us
     move = decision(service(), recent=slow)
     assert move.action is Action.LOWER_SEQ_LIMIT
     assert move.after.limits == Limits(6, 512)
+    assert move.message.startswith("maxNumSeqs 16 to 6 (8 in use at most): itl p95 300ms > 200ms")
 
 
 def test_a_limit_at_which_itl_broke_is_not_tried_again():
