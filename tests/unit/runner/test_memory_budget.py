@@ -121,3 +121,16 @@ def test_the_tightest_group_above_decides(machine):
 def test_a_group_over_its_limit_leaves_nothing(machine):
     limit(machine[1] / "pods/engine", 100 * MIB, 200 * MIB)
     assert available_bytes(*machine) == 0
+
+
+def test_a_limit_of_the_first_generation_counts_as_well(machine):
+    proc, cgroups = machine
+    (proc / "self/cgroup").write_text("5:cpu:/\n4:memory:/on/the/host\n0::/on/the/host\n")
+    own = cgroups / "memory"  # what a container sees mounted there, whatever its path on the host
+    own.mkdir()
+    (own / "memory.usage_in_bytes").write_text(f"{1024 * MIB}\n")
+    (own / "memory.stat").write_text(f"rss 5\ntotal_inactive_file {256 * MIB}\n")
+    (own / "memory.limit_in_bytes").write_text(f"{2048 * MIB}\n")
+    assert available_bytes(proc, cgroups) == 1280 * MIB
+    (own / "memory.limit_in_bytes").write_text("9223372036854771712\n")
+    assert available_bytes(proc, cgroups) == 8192 * MIB
