@@ -19,7 +19,7 @@ PATIENCE_S = 15.0
 """How long the users stay as many after the first change, before more come to force the next."""
 LENGTHS = Lengths(input_tokens=64, output_tokens=40, spread_ratio=0.5)
 TIMEOUT_S = 180.0
-RELIEF_S = 8.0
+RELIEF_S = 12.0
 """How long the load goes on once the second replica serves."""
 LIMIT_ACTIONS = frozenset({"RaiseSeqLimit", "LowerSeqLimit", "RaiseTokenBudget", "LowerTokenBudget"})
 
