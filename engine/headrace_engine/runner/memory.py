@@ -1,7 +1,7 @@
 """How much memory this process may still take: the machine's, or its control group's if that is less.
 
-Both generations of control groups are read. In a container the path that `/proc` names is the host's, and what
-is mounted is the container's own group: the walk from that path up to the mount finds it there.
+Both generations of control groups are read. In a container the path in `/proc` is the host's, and what is
+mounted is the container's own group: the walk from that path up to the mount finds it there.
 """
 
 from collections.abc import Iterator
