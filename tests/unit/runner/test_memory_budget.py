@@ -76,10 +76,11 @@ def test_a_model_that_does_not_fit_is_refused_before_its_weights_are_read(tiny_m
 
 
 def test_memory_is_touched_only_where_it_is_used():
+    before_bytes = resident_bytes()
     cache = KVCache(SHAPE, 4096)
     assert cache.keys.nbytes + cache.values.nbytes == 4096 * MIB
     assert cache.keys[3, 4000].count_nonzero() == 0
-    assert resident_bytes() < 2048 * MIB
+    assert resident_bytes() - before_bytes < 256 * MIB
 
 
 def resident_bytes():
