@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
+from headrace_engine.runner.cache import cache_directory, models_directory
 from headrace_engine.runner.catalog import CATALOG
 from headrace_engine.runner.catalog.entry import AddError
-from headrace_engine.runner.model_directory import cache_directory, models_directory
 
 
 @pytest.fixture(scope="session")

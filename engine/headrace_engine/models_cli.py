@@ -18,10 +18,10 @@ def add(
     """Put a model into the models directory: one of the catalog, made and checked by its answers, or one of
     a Hugging Face hub.
     """
+    from headrace_engine.runner.cache import models_directory
     from headrace_engine.runner.catalog import CATALOG
     from headrace_engine.runner.catalog.entry import AddError
     from headrace_engine.runner.errors import ModelLoadError
-    from headrace_engine.runner.model_directory import models_directory
 
     console = Console(stderr=True, soft_wrap=True)
     if name.startswith("hf://"):
@@ -64,8 +64,8 @@ def _add_from_hub(uri: str, console: Console) -> None:
 @app.command("list")
 def list_models() -> None:
     """Show the models that stand in the models directory and those that can be added."""
+    from headrace_engine.runner.cache import models_directory
     from headrace_engine.runner.catalog import CATALOG
-    from headrace_engine.runner.model_directory import models_directory
 
     models = models_directory()
     present = (

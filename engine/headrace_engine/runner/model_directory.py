@@ -7,34 +7,14 @@ directory (links resolved), JSON is bounded in size, and anything that asks for 
 """
 
 import json
-import os
-import tempfile
 from pathlib import Path
 from typing import Any
 
+from headrace_engine.runner.cache import models_directory
 from headrace_engine.runner.errors import ModelLoadError
 
 MAX_JSON_BYTES = 64 * 1024 * 1024
 _CODE_KEYS = frozenset({"auto_map", "trust_remote_code", "custom_pipelines"})
-
-
-def cache_directory() -> Path:
-    """`$HEADRACE_CACHE`, else `headrace` in the user's cache directory (or where temporary files go: a
-    container's user may have no home).
-    """
-    if configured := os.environ.get("HEADRACE_CACHE"):
-        return Path(configured)
-    if configured := os.environ.get("XDG_CACHE_HOME"):
-        return Path(configured) / "headrace"
-    try:
-        return Path.home() / ".cache" / "headrace"
-    except RuntimeError:
-        return Path(tempfile.gettempdir()) / "headrace"
-
-
-def models_directory() -> Path:
-    """`$HEADRACE_MODELS`, else `models` in the cache."""
-    return Path(os.environ.get("HEADRACE_MODELS") or cache_directory() / "models")
 
 
 def resolve_model(model: str) -> Path:

@@ -8,7 +8,7 @@ from typing import Any
 
 import yaml
 
-from headrace_engine.runner.model_directory import models_directory
+from headrace_engine.runner.cache import models_directory
 from headrace_local import lifecycle
 from headrace_local.cluster import Cluster
 from headrace_local.operator_image import build_operator_image

@@ -10,9 +10,10 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
+from headrace_engine.runner.cache import models_directory
 from headrace_engine.runner.config import ModelConfig
 from headrace_engine.runner.errors import ModelLoadError
-from headrace_engine.runner.model_directory import file_in, models_directory, read_json, resolve_model
+from headrace_engine.runner.model_directory import file_in, read_json, resolve_model
 from headrace_engine.runner.model_runner import ModelRunner
 from headrace_engine.runner.tokenizer import Tokenizer
 from headrace_engine.runner.weights import Weights

@@ -6,9 +6,9 @@ from pathlib import Path
 
 from safetensors import SafetensorError
 
+from headrace_engine.runner.cache import cache_directory
 from headrace_engine.runner.errors import ModelLoadError
 from headrace_engine.runner.gguf_file.convert import REVISION, convert
-from headrace_engine.runner.model_directory import cache_directory
 from headrace_engine.runner.placing import place
 
 log = logging.getLogger(__name__)

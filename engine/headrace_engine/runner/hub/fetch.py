@@ -19,11 +19,11 @@ from urllib.parse import urlsplit
 from huggingface_hub import HfApi, hf_hub_download
 from huggingface_hub.utils.tqdm import disable_progress_bars
 
+from headrace_engine.runner.cache import models_directory
 from headrace_engine.runner.errors import ModelLoadError
 from headrace_engine.runner.hub.errors import HUB_ERRORS, unreachable, why_no_download, why_no_model
 from headrace_engine.runner.hub.files import HubFile, choose, verify
 from headrace_engine.runner.hub.name import HubName
-from headrace_engine.runner.model_directory import models_directory
 from headrace_engine.runner.placing import place, revision_in
 
 log = logging.getLogger(__name__)

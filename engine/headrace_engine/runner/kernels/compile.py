@@ -16,7 +16,7 @@ import tempfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from headrace_engine.runner.model_directory import cache_directory
+from headrace_engine.runner.cache import cache_directory
 
 _TIMEOUT_S = 60
 _FLAGS = (
