@@ -4,7 +4,6 @@ done.
 
 import json
 import logging
-import os
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
@@ -25,9 +24,6 @@ def load_model(config: ServeConfig) -> LoadedModel:
         ModelLoadError: it cannot be served; the message names the fix.
     """
     directory = resolve_model(config.model)
-    # Threads that spin at a barrier starve the one that they wait for wherever processors are shared: with
-    # two threads on two busy processors a step took 0.98 s spinning, 0.04 s sleeping. torch reads this once.
-    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     from headrace_engine.runner.model_runner import ModelRunner  # noqa: PLC0415
     from headrace_engine.runner.tokenizer import Tokenizer  # noqa: PLC0415
 
