@@ -14,6 +14,7 @@ from pydantic import ValidationError
 from headrace_operator.api.engine_resource import EnginePart, ResourceListPart
 from headrace_operator.api.names import MAX_NAME_LENGTH
 from headrace_operator.api.resource import ScalingPart, SloPart, SpecPart, TuningPart
+from headrace_operator.api.rollout_resource import RolloutPart
 from headrace_operator.api.spec import (
     Engine,
     EngineCapacity,
@@ -21,6 +22,8 @@ from headrace_operator.api.spec import (
     Model,
     Placement,
     Range,
+    Rollout,
+    RolloutStrategy,
     Runtime,
     Scaling,
     ScalingMode,
@@ -36,6 +39,8 @@ _NAME = re.compile(rf"[a-z]([-a-z0-9]{{0,{MAX_NAME_LENGTH - 2}}}[a-z0-9])?")
 _LEAST_SEQS = 8
 _LEAST_TOKENS = 512
 _MAX_REPORTED_MISTAKES = 5
+_DEADLINE_MARGIN_S = 300.0
+"""On top of the start-up timeout: to find a node and to pull the image."""
 
 
 def parse(raw: Any) -> ServiceSpec | Invalid:
@@ -86,6 +91,7 @@ def _service(identity: dict[str, Any], part: SpecPart) -> ServiceSpec:
         slo=_slo(part.slo),
         scaling=_scaling(part.scaling),
         tuning=_tuning(part.tuning, part.engine),
+        rollout=_rollout(part.rollout, part.engine),
         placement=_placement(part.engine),
         replicas=part.replicas,
         paused=part.paused,
@@ -156,6 +162,17 @@ def _tuning(part: TuningPart, engine: EnginePart) -> Tuning:
 def _range(low: int | None, high: int | None, *, least: int, most: int) -> Range:
     top = high if high is not None else most
     return Range(low=low if low is not None else min(least, top), high=max(top, low or 0))
+
+
+def _rollout(part: RolloutPart, engine: EnginePart) -> Rollout:
+    given, startup_s = part.progress_deadline, duration_s(engine.startup_timeout)
+    return Rollout(
+        strategy=RolloutStrategy(part.strategy),
+        max_surge=part.max_surge,
+        max_unavailable=part.max_unavailable,
+        progress_deadline_s=duration_s(given) if given is not None else startup_s + _DEADLINE_MARGIN_S,
+        rollback=part.rollback,
+    )
 
 
 def _placement(part: EnginePart) -> Placement:

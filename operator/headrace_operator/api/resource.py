@@ -20,7 +20,9 @@ from headrace_operator.api.fields import (
     Tokens,
     within,
 )
+from headrace_operator.api.rollout_resource import RolloutPart
 from headrace_operator.api.rules import Part, Rule, of_defaults
+from headrace_operator.api.units import duration_s
 
 
 class ModelPart(Part):
@@ -214,12 +216,23 @@ class SpecPart(Part):
             )
             for end in ("min", "max")
         ),
+        Rule(
+            "!has(self.rollout.progressDeadline) || "
+            "duration(self.rollout.progressDeadline) >= duration(self.engine.startupTimeout)",
+            "rollout.progressDeadline must not be below engine.startupTimeout",
+            lambda spec: (
+                spec.rollout.progress_deadline is None
+                or duration_s(spec.rollout.progress_deadline) >= duration_s(spec.engine.startup_timeout)
+            ),
+            ".rollout.progressDeadline",
+        ),
     )
     model: ModelPart = Field(description="The model to serve.")
     engine: EnginePart = of_defaults(EnginePart, "How each replica runs.")
     slo: SloPart = of_defaults(SloPart, "What a good request is, and how many must be good.")
     scaling: ScalingPart = of_defaults(ScalingPart, "How many replicas there are, and who decides it.")
     tuning: TuningPart = of_defaults(TuningPart, "Whether the engine's limits are moved while it runs.")
+    rollout: RolloutPart = of_defaults(RolloutPart, "How pods are replaced when the spec changes.")
     replicas: Annotated[int, Field(ge=0, le=1_000)] | None = Field(
         None,
         description="A number of replicas set by hand or through /scale. With scaling.mode Auto it pins the "

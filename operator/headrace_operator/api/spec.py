@@ -102,6 +102,25 @@ class Tuning:
     max_change_ratio: float
 
 
+class RolloutStrategy(StrEnum):
+    AUTO = "Auto"
+    ROLLING_UPDATE = "RollingUpdate"
+    RECREATE = "Recreate"
+
+
+@dataclass(frozen=True, slots=True)
+class Rollout:
+    """How the pods of an older spec are replaced. The numbers are of pods; Recreate does not use them."""
+
+    strategy: RolloutStrategy
+    max_surge: int
+    max_unavailable: int
+    progress_deadline_s: float
+    """Without a new pod becoming ready; then the rollout has failed. Never below the start-up timeout."""
+    rollback: bool
+    """Whether a failed rollout goes back to the last spec that served."""
+
+
 @dataclass(frozen=True, slots=True)
 class Toleration:
     key: str | None
@@ -131,6 +150,7 @@ class ServiceSpec:
     slo: Slo
     scaling: Scaling
     tuning: Tuning
+    rollout: Rollout
     placement: Placement
     replicas: int | None
     """Set by hand or through `/scale`; None leaves it to `scaling`."""

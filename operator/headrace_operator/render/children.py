@@ -13,12 +13,9 @@ from headrace_operator.api.names import (
     engine_name,
     selector_labels,
 )
-from headrace_operator.api.spec import Limits, ServiceSpec
+from headrace_operator.api.spec import Limits, RolloutStrategy, ServiceSpec
 from headrace_operator.render.metadata import child
 from headrace_operator.render.pod_template import pod_template
-
-PROGRESS_MARGIN_S = 60
-"""On top of the start-up timeout: to schedule the pod and to pull its image."""
 
 
 def children(
@@ -67,18 +64,24 @@ def pod_disruption_budget(spec: ServiceSpec) -> dict[str, Any]:
 def deployment(
     spec: ServiceSpec, *, replicas: int, image: str, admin_keys: str, surge: bool
 ) -> dict[str, Any]:
-    """The engines. A new template surges one pod and takes none away before it is ready; without `surge`, one
-    goes before another comes.
-    """
-    one_by_one = {"maxUnavailable": 0, "maxSurge": 1} if surge else {"maxUnavailable": 1, "maxSurge": 0}
+    """The engines. Without `surge`, one pod goes before another comes."""
     content = {
         "spec": {
             "replicas": replicas,
             "selector": {"matchLabels": selector_labels(spec.name)},
-            "strategy": {"type": "RollingUpdate", "rollingUpdate": one_by_one},
+            "strategy": _strategy(spec, surge=surge),
             "revisionHistoryLimit": 3,
-            "progressDeadlineSeconds": math.ceil(spec.engine.startup_timeout_s) + PROGRESS_MARGIN_S,
+            "progressDeadlineSeconds": math.ceil(spec.rollout.progress_deadline_s),
             "template": pod_template(spec, image=image, admin_keys=admin_keys),
         }
     }
     return child(spec, api_version="apps/v1", kind="Deployment", name=engine_name(spec.name), content=content)
+
+
+def _strategy(spec: ServiceSpec, *, surge: bool) -> dict[str, Any]:
+    rollout = spec.rollout
+    if rollout.strategy is RolloutStrategy.RECREATE:
+        return {"type": "Recreate"}
+    one_by_one = {"maxUnavailable": 1, "maxSurge": 0}
+    declared = {"maxUnavailable": rollout.max_unavailable, "maxSurge": rollout.max_surge}
+    return {"type": "RollingUpdate", "rollingUpdate": declared if surge else one_by_one}
