@@ -28,6 +28,7 @@ class OperatorConfig(BaseModel):
     scrape_interval_s: Annotated[float, Field(ge=0.1, le=60)] = 2.0
     reconcile_interval_s: Annotated[float, Field(ge=0.5, le=300)] = 5.0
     relist_interval_s: Annotated[float, Field(ge=5, le=3600)] = 300.0
+    api_timeout_s: Annotated[float, Field(ge=0.5, le=60)] = 10.0
     workers: Annotated[int, Field(ge=1, le=64)] = 8
     lease_namespace: str = "headrace-system"
     lease_name: str = "headrace-operator"

@@ -16,9 +16,11 @@ from prometheus_client import CollectorRegistry, disable_created_metrics
 
 from headrace_operator.config import OperatorConfig
 from headrace_operator.decide.settings import Settings
+from headrace_operator.ingest.login import Login
 from headrace_operator.ingest.watch import watch
 from headrace_operator.kube.auth import Credentials, credentials_of, load_configuration
 from headrace_operator.kube.client import KubeClient
+from headrace_operator.kube.coverage import Coverage
 from headrace_operator.kube.elector import Elector, LeaseTiming
 from headrace_operator.kube.events import EventRecorder
 from headrace_operator.kube.kinds import WATCHED
@@ -76,15 +78,20 @@ class Operator:
         metrics = OperatorMetrics(registry)
         self._queue, self._leadership = WorkQueue(clock=clock), Leadership(clock)
         self._store, self._specs = Store(WATCHED, wake=self._queue.add), Specs()
-        self._client = KubeClient(configuration, observe=metrics.requested)
+        self._client = KubeClient(
+            configuration,
+            timeout_s=config.api_timeout_s,
+            observe=metrics.requested,
+            renew=self._read_configuration,
+        )
+        self._coverage = Coverage(WATCHED, config.watch_namespaces)
         self._recorder = EventRecorder(self._client, instance=self._me, clock=clock)
         self._scraper = Scraper()
         self._admin = AdminClient(signer=signer, wall_clock=wall_clock) if signer else None
         self._relister = Relister(
             client=self._client,
             store=self._store,
-            kinds=WATCHED,
-            namespaces=config.watch_namespaces,
+            coverage=self._coverage,
             interval_s=config.relist_interval_s,
             clock=clock,
         )
@@ -98,7 +105,7 @@ class Operator:
             timing=LeaseTiming.of(config.lease_duration_s),
             recorder=self._recorder,
         )
-        self._health = Health(self._store, self._queue, metrics, clock, self._leadership.valid)
+        self._health = Health(self._coverage, self._queue, metrics, clock, self._leadership.valid)
         registry.register(ServiceMetrics(self._store.services, is_leader=self._leadership.valid))
         self._app = build_app(health=self._health, registry=registry)
         ownership = PodOwnership(self._client, clock=clock)
@@ -134,6 +141,7 @@ class Operator:
         )
         reconciler = Reconciler(
             store=self._store,
+            coverage=self._coverage,
             specs=self._specs,
             children=ChildrenView(self._client, self._store),
             ownership=ownership,
@@ -184,13 +192,16 @@ class Operator:
             store=self._store,
             kinds=WATCHED,
             namespaces=self._config.watch_namespaces,
-            login=self._log_in,
+            login=Login(self._read_credentials, clock=clock),
             stop=self._stop_watches,
             on_started=self._parts.handle_signals,
         )
 
-    async def _log_in(self) -> Credentials:
-        return await credentials_of(await load_configuration(self._config.kubeconfig))
+    async def _read_configuration(self) -> Configuration:
+        return await load_configuration(self._config.kubeconfig)
+
+    async def _read_credentials(self) -> Credentials:
+        return await credentials_of(await self._read_configuration())
 
     async def _stop(self, http: web.AppRunner) -> None:
         patience_s = DRAIN_S if self._relister.synced.is_set() else 0.0

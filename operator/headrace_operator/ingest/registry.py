@@ -5,19 +5,16 @@ from typing import Any
 
 import kopf
 
-from headrace_operator.kube.auth import Credentials
+from headrace_operator.ingest.login import Login
 from headrace_operator.kube.kinds import Kind
 from headrace_operator.kube.store import Store
-
-Login = Callable[[], Awaitable[Credentials]]
-"""Reads the credentials anew: kopf asks again whenever the server answers 401."""
 
 
 def build_registry(*, store: Store, kinds: Sequence[Kind], login: Login) -> kopf.OperatorRegistry:
     registry = kopf.OperatorRegistry()
 
     async def log_in(**_: Any) -> kopf.ConnectionInfo:
-        return _connection(await login())
+        return await login()
 
     kopf.on.login(registry=registry)(log_in)
     for kind in kinds:
@@ -38,15 +35,3 @@ def feeder(store: Store, kind: Kind) -> Callable[..., Awaitable[None]]:
             store.put(kind, obj)
 
     return feed
-
-
-def _connection(credentials: Credentials) -> kopf.ConnectionInfo:
-    return kopf.ConnectionInfo(
-        server=credentials.server,
-        ca_path=credentials.ca_path,
-        certificate_path=credentials.certificate_path,
-        private_key_path=credentials.private_key_path,
-        scheme="Bearer" if credentials.token else None,
-        token=credentials.token,
-        insecure=credentials.insecure,
-    )

@@ -13,7 +13,7 @@ from headrace_operator.kube.kinds import Kind
 class EndlessBackoff:
     """Delays for ever, growing to `ceiling_s`, with jitter; each iteration starts anew."""
 
-    floor_s: float = 5.0
+    floor_s: float = 1.0
     ceiling_s: float = 30.0
 
     def __iter__(self) -> Iterator[float]:

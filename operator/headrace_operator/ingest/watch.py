@@ -9,7 +9,8 @@ from collections.abc import Callable, Sequence
 
 import kopf
 
-from headrace_operator.ingest.registry import Login, build_registry
+from headrace_operator.ingest.login import Login
+from headrace_operator.ingest.registry import build_registry
 from headrace_operator.ingest.settings import configure
 from headrace_operator.kube.kinds import Kind
 from headrace_operator.kube.store import Store

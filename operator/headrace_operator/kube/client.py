@@ -1,4 +1,5 @@
-"""The façade over the official client: plain dicts in and out, a deadline on every call, no hidden retries.
+"""The façade over the official client: plain dicts in and out, a deadline on every call, no hidden retries
+but the one with a renewed token.
 
 Writes are server-side applies (create and update are one verb, so that a repeat cannot duplicate), or small
 merge patches where the object is not ours to render. Every failure is a `KubeError` or a
@@ -6,13 +7,15 @@ merge patches where the object is not ours to render. Every failure is a `KubeEr
 """
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import aiohttp
 import orjson
 from kubernetes.aio.client import ApiClient, Configuration
 
+from headrace_operator.kube.auth import CredentialsError
 from headrace_operator.kube.errors import KubeError, KubeUnreachableError, error_from
 from headrace_operator.kube.kinds import Kind, kind_of
 
@@ -28,13 +31,30 @@ def _ignore(_verb: str, _status: int, _seconds: float) -> None:
     return
 
 
+@dataclass(frozen=True, slots=True)
+class _Answer:
+    status: int
+    headers: Mapping[str, str]
+    payload: bytes
+
+
 class KubeClient:
-    """One connection pool to one API server. Close it when done."""
+    """One connection pool to one API server. Close it when done.
+
+    `renew` reads the credentials anew; it is asked when the server no longer takes the token.
+    """
 
     def __init__(
-        self, configuration: Configuration, *, timeout_s: float = 10.0, observe: RequestObserver = _ignore
+        self,
+        configuration: Configuration,
+        *,
+        timeout_s: float = 10.0,
+        observe: RequestObserver = _ignore,
+        renew: Callable[[], Awaitable[Configuration]] | None = None,
     ) -> None:
         configuration.retries = None
+        self._configuration = configuration
+        self._renew = renew
         self._api = ApiClient(configuration)
         self._api.user_agent = "headrace-operator"
         self._timeout_s = timeout_s
@@ -67,6 +87,15 @@ class KubeClient:
             following = page["metadata"].get("continue", "")
             if not following:
                 return items, page["metadata"]["resourceVersion"]
+
+    async def try_watch(self, kind: Kind, namespace: str | None, resource_version: str) -> None:
+        """Begin a watch and leave it at that: raises what a watch would end in."""
+        query = [("watch", "true"), ("resourceVersion", resource_version), ("timeoutSeconds", "1")]
+        if kind.label_selector:
+            query.append(("labelSelector", kind.label_selector))
+        answer = await self._send("GET", kind.path(namespace), query=query, verb="WATCH", wants_body=False)
+        if answer.status != 200:
+            raise error_from(answer.status, answer.headers, answer.payload)
 
     async def apply(
         self, manifest: Mapping[str, Any], *, field_manager: str, force: bool, subresource: str | None = None
@@ -108,6 +137,35 @@ class KubeClient:
         content_type: str = "application/json",
         verb: str | None = None,
     ) -> dict[str, Any]:
+        async def send() -> _Answer:
+            return await self._send(
+                method, path, query=query, body=body, content_type=content_type, verb=verb or method
+            )
+
+        token = dict(self._configuration.api_key)
+        answer = await send()
+        if answer.status == 401 and await self._has_another(token):
+            answer = await send()
+        if not 200 <= answer.status < 300:
+            raise error_from(answer.status, answer.headers, answer.payload)
+        try:
+            document: dict[str, Any] = orjson.loads(answer.payload)
+        except orjson.JSONDecodeError as error:
+            raise KubeUnreachableError(f"{method} {path}: the answer is not JSON") from error
+        return document
+
+    async def _send(
+        self,
+        method: str,
+        path: str,
+        *,
+        verb: str,
+        query: Sequence[tuple[str, str]] = (),
+        body: Mapping[str, Any] | None = None,
+        content_type: str = "application/json",
+        wants_body: bool = True,
+    ) -> _Answer:
+        """What the server answered. An answer of 200 is not read where its body is not wanted."""
         started_s, status = time.monotonic(), 0
         try:
             request = await self._api.param_serialize(
@@ -119,17 +177,25 @@ class KubeClient:
                 auth_settings=["BearerToken"],
             )
             timeout = aiohttp.ClientTimeout(total=self._timeout_s)
-            response = await self._api.call_api(*request, _request_timeout=timeout)
-            status = response.status
-            payload = await response.read()
+            answer = await self._api.call_api(*request, _request_timeout=timeout)
+            status = answer.status
+            if status == 200 and not wants_body:
+                answer.response.close()
+                return _Answer(status, answer.headers, b"")
+            return _Answer(status, answer.headers, await answer.read())
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
             raise KubeUnreachableError(f"{method} {path}: {type(error).__name__} {error}".rstrip()) from error
         finally:
-            self._observe(verb or method, status, time.monotonic() - started_s)
-        if not 200 <= status < 300:
-            raise error_from(status, response.headers, payload)
+            self._observe(verb, status, time.monotonic() - started_s)
+
+    async def _has_another(self, refused: Mapping[str, str]) -> bool:
+        """Whether there is another token than the one refused. Client certificates are not renewed."""
+        if self._renew is None:
+            return False
         try:
-            document: dict[str, Any] = orjson.loads(payload)
-        except orjson.JSONDecodeError as error:
-            raise KubeUnreachableError(f"{method} {path}: the answer is not JSON") from error
-        return document
+            fresh = await self._renew()
+        except CredentialsError:
+            return False
+        self._configuration.api_key = fresh.api_key
+        self._configuration.refresh_api_key_hook = fresh.refresh_api_key_hook
+        return bool(fresh.api_key) and refused != fresh.api_key

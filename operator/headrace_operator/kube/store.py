@@ -21,18 +21,8 @@ class Store:
     def __init__(self, kinds: Iterable[Kind], *, wake: Callable[[Key], None]) -> None:
         self._objects: dict[Kind, dict[Key, Object]] = {kind: {} for kind in kinds}
         self._pods_of: dict[Key, set[Key]] = {}
-        self._listed_at_s: dict[Kind, float] = {}
         self._deleted: OrderedDict[str, None] = OrderedDict()
         self._wake = wake
-
-    @property
-    def synced(self) -> bool:
-        """True once each kind was listed: from then on, absent means absent."""
-        return len(self._listed_at_s) == len(self._objects)
-
-    def age_s(self, now_s: float) -> float | None:
-        """Seconds since the kind that was listed longest ago; None before the first sync."""
-        return now_s - min(self._listed_at_s.values()) if self.synced else None
 
     def get(self, kind: Kind, namespace: str, name: str) -> Object | None:
         return self._objects[kind].get(Key(namespace, name))
@@ -80,9 +70,11 @@ class Store:
                 self._bury(held)
                 self._drop(kind, name)
 
-    def mark_listed(self, kind: Kind, now_s: float) -> None:
-        """Every namespace that is watched has been listed for this kind."""
-        self._listed_at_s[kind] = now_s
+    def wake_services(self, namespace: str | None) -> None:
+        """Every service (of one namespace, where given) is to be looked at."""
+        for key, _ in self.services():
+            if namespace in (None, key.namespace):
+                self._wake(key)
 
     def _is_news(self, kind: Kind, name: Key, obj: Object) -> bool:
         held = self._objects[kind].get(name)

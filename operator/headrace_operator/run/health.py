@@ -1,12 +1,13 @@
 """Whether this process works. Live: its loop turns and its view of the cluster is not hopelessly old.
-Ready: every kind was listed once. Leadership is neither: a standby is healthy.
+Ready: each LIST was answered once, and not all of them by a refusal. Leadership is neither: a standby is
+healthy.
 """
 
 import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from headrace_operator.kube.store import Store
+from headrace_operator.kube.coverage import Coverage
 from headrace_operator.run.metrics import OperatorMetrics
 from headrace_operator.run.queue import WorkQueue
 
@@ -20,7 +21,7 @@ MAX_QUEUE_AGE_S = 300.0
 class Health:
     """`clock` is monotonic seconds."""
 
-    store: Store
+    coverage: Coverage
     queue: WorkQueue
     metrics: OperatorMetrics
     clock: Callable[[], float]
@@ -41,7 +42,7 @@ class Health:
             self.metrics.leader.set(1 if self.is_leader() else 0)
             self.metrics.queue_depth.set(len(self.queue))
             self.metrics.queue_age_s.set(self.queue.oldest_age_s())
-            age_s = self.store.age_s(self._beat_s)
+            age_s = self.coverage.age_s(self._beat_s)
             if age_s is not None:
                 self.metrics.store_age_s.set(age_s)
 
@@ -49,12 +50,21 @@ class Health:
         now_s = self.clock()
         if now_s - self._beat_s > MAX_LOOP_LAG_S + BEAT_S:
             return "the event loop is stuck"
-        age_s = self.store.age_s(now_s)
-        if (now_s - self._started_s if age_s is None else age_s) > MAX_STORE_AGE_S:
+        if self._unlisted_s(now_s) > MAX_STORE_AGE_S:
             return f"nothing could be listed for {MAX_STORE_AGE_S:g} s"
-        if self.store.synced and self.queue.oldest_age_s() > MAX_QUEUE_AGE_S:
+        if self.coverage.is_settled and self.queue.oldest_age_s() > MAX_QUEUE_AGE_S:
             return f"a service has waited for a worker for {MAX_QUEUE_AGE_S:g} s"
         return None
 
     def not_ready_because(self) -> str | None:
-        return None if self.store.synced else "the first listing of the cluster is not complete"
+        if not self.coverage.is_settled:
+            return "the first listing of the cluster is not complete"
+        refused = self.coverage.seen_nowhere_because()
+        return f"nothing may be seen: {refused.message}" if refused is not None else None
+
+    def _unlisted_s(self, now_s: float) -> float:
+        """How old the view is. A refusal is not mended by a restart, so what is refused has no age."""
+        if self.coverage.seen_nowhere_because() is not None:
+            return 0.0
+        age_s = self.coverage.age_s(now_s)
+        return now_s - self._started_s if age_s is None else age_s

@@ -15,6 +15,7 @@ from headrace_operator.decide.observation import Observation, Refused
 from headrace_operator.decide.plan import Plan
 from headrace_operator.decide.refusal import FORBIDDEN, WRITE_REFUSED, refuse_access
 from headrace_operator.decide.settings import Settings
+from headrace_operator.kube.coverage import Coverage
 from headrace_operator.kube.errors import KubeError
 from headrace_operator.kube.kinds import DEPLOYMENTS, INFERENCE_SERVICES, Key
 from headrace_operator.kube.store import Store
@@ -33,6 +34,7 @@ class Reconciler:
     """`wall_clock` is Unix seconds: what was decided when is remembered in status, across restarts."""
 
     store: Store
+    coverage: Coverage
     specs: Specs
     children: ChildrenView
     ownership: PodOwnership
@@ -79,13 +81,16 @@ class Reconciler:
     async def _observe(
         self, key: Key, service: Mapping[str, Any], spec: ServiceSpec | Invalid, now_s: float
     ) -> Observation:
+        blind = self.coverage.blind_in(key.namespace)
+        if blind is not None:
+            raise blind.with_traceback(None)
         uid = service["metadata"]["uid"]
         children = await self.children.of(key, ask=isinstance(spec, ServiceSpec))
         labelled = self.store.pods_of(key)
         pods = await self.ownership.owned(
             labelled, deployment=children.get(DEPLOYMENTS.kind), service_uid=uid
         )
-        return assemble(
+        observation = assemble(
             service,
             spec,
             children=children,
@@ -95,6 +100,8 @@ class Reconciler:
             scrape_interval_s=self.settings.scrape_interval_s,
             now_s=now_s,
         )
+        deaf = self.coverage.deaf_in(key.namespace)
+        return observation if deaf is None else replace(observation, refused=_refused(deaf))
 
 
 def _refused(error: KubeError) -> Refused:

@@ -30,7 +30,7 @@ def retry_after(error: Exception, *, failures: int, chance: float) -> Retry:
     | not leading                 | soon: the lease may come back                   |
     | 409, first                  | at once: somebody else wrote, we look again     |
     | namespace ending            | late: nothing is to be done there               |
-    | 401, 403                    | late: somebody has to grant something first     |
+    | 403                         | late: somebody has to grant something first     |
     | anything else               | exponentially later, or when the server says so |
     """
     backoff_s = min(CEILING_S, BASE_S * 2.0 ** min(failures, 20)) * (1 + JITTER_RATIO * (2 * chance - 1))
@@ -45,6 +45,8 @@ def retry_after(error: Exception, *, failures: int, chance: float) -> Retry:
             return Retry("Conflict", CONFLICT_S if failures == 0 else backoff_s)
         case KubeError() if error.is_namespace_ending:
             return Retry("NamespaceEnding", FORBIDDEN_S)
+        case KubeError() if error.status == 401:
+            return Retry("Unauthorized", backoff_s)
         case KubeError() if error.is_forbidden:
             return Retry("Forbidden", FORBIDDEN_S)
         case KubeError() if error.is_invalid:

@@ -15,6 +15,7 @@ from kubernetes.aio.client import Configuration
 from operator_builders import SETTINGS, TUNED_CHAT, merged
 
 from headrace_operator.kube.client import KubeClient
+from headrace_operator.kube.coverage import Coverage
 from headrace_operator.kube.events import EventRecorder
 from headrace_operator.kube.kinds import WATCHED, Key
 from headrace_operator.kube.leadership import Leadership
@@ -100,7 +101,6 @@ class Cluster:
             start = kind.path("default") + "/"
             items = [found for path, found in self.api.objects.items() if path.startswith(start)]
             store.replace(kind, items, resource_version=str(2**40))
-            store.mark_listed(kind, 0.0)
 
     def state(self) -> dict[str, Any]:
         """Everything but Events and what only says when or how often something was written."""
@@ -135,6 +135,7 @@ async def operator(cluster: Cluster) -> AsyncIterator[Reconciler]:
     try:
         yield Reconciler(
             store=store,
+            coverage=Coverage(WATCHED, ()),
             specs=specs,
             children=ChildrenView(client, store),
             ownership=ownership,

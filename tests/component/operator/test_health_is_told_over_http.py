@@ -5,6 +5,7 @@ import pytest
 from prometheus_client import CollectorRegistry
 from prometheus_client.parser import text_string_to_metric_families
 
+from headrace_operator.kube.coverage import Coverage
 from headrace_operator.kube.kinds import INFERENCE_SERVICES, WATCHED, Key
 from headrace_operator.kube.store import Store
 from headrace_operator.run.health import MAX_QUEUE_AGE_S, MAX_STORE_AGE_S, Health
@@ -31,12 +32,13 @@ class Process:
         self.queue = WorkQueue(clock=self.clock)
         self.store = Store(WATCHED, wake=lambda _key: None)
         self.leads = True
-        self.health = Health(self.store, self.queue, self.metrics, self.clock, lambda: self.leads)
+        self.coverage = Coverage(WATCHED, ())
+        self.health = Health(self.coverage, self.queue, self.metrics, self.clock, lambda: self.leads)
         self.registry.register(ServiceMetrics(self.store.services, is_leader=lambda: self.leads))
 
     def sync(self) -> None:
         for kind in WATCHED:
-            self.store.mark_listed(kind, self.clock.now_s)
+            self.coverage.listed(kind, None, self.clock.now_s)
 
     def beat(self) -> None:
         """The loop turns: `Health.run` does this once a second."""

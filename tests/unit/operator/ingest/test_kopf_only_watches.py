@@ -2,10 +2,12 @@
 
 import inspect
 import itertools
+import time
 
 import kopf
 import pytest
 
+from headrace_operator.ingest.login import Login
 from headrace_operator.ingest.registry import build_registry, feeder
 from headrace_operator.ingest.settings import EndlessBackoff, configure
 from headrace_operator.kube.auth import Credentials
@@ -22,10 +24,12 @@ def settings() -> kopf.OperatorSettings:
 
 @pytest.fixture
 def registry() -> kopf.OperatorRegistry:
-    async def login() -> Credentials:
+    async def read() -> Credentials:
         return Credentials("https://api", None, None, None, "token", insecure=False)
 
-    return build_registry(store=Store(WATCHED, wake=lambda _key: None), kinds=WATCHED, login=login)
+    return build_registry(
+        store=Store(WATCHED, wake=lambda _key: None), kinds=WATCHED, login=Login(read, clock=time.monotonic)
+    )
 
 
 def test_nothing_is_posted_scanned_or_agreed_with_peers(settings: kopf.OperatorSettings):
@@ -45,9 +49,9 @@ def test_streams_and_requests_are_bounded(settings: kopf.OperatorSettings):
 def test_an_outage_is_waited_for_without_end_and_each_time_anew(settings: kopf.OperatorSettings):
     assert isinstance(settings.networking.error_backoffs, EndlessBackoff)
     delays = list(itertools.islice(settings.networking.error_backoffs, 1000))
-    assert 4 <= delays[0] <= 6
+    assert 0.8 <= delays[0] <= 1.2
     assert all(20 <= delay <= 36 for delay in delays[10:])
-    assert next(iter(settings.networking.error_backoffs)) <= 6
+    assert next(iter(settings.networking.error_backoffs)) <= 1.2
 
 
 def test_only_labelled_children_are_asked_for(settings: kopf.OperatorSettings):

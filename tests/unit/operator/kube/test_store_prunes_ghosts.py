@@ -112,16 +112,6 @@ def test_a_pod_that_loses_the_label_wakes_the_service_that_it_leaves():
     assert set(woken[1:]) == {CHAT, Key("default", "other")}
 
 
-def test_absent_means_absent_once_every_kind_was_listed():
-    store, _ = new_store()
-    for kind in WATCHED:
-        assert not store.synced
-        assert store.age_s(100) is None
-        store.mark_listed(kind, 40)
-    assert store.synced
-    assert store.age_s(100) == 60
-
-
 def test_managed_fields_are_not_kept():
     store, _ = new_store()
     given_ = obj("d", version=1)

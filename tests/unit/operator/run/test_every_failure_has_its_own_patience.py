@@ -27,7 +27,7 @@ def kube(status: int, message: str = "", **more: float) -> KubeError:
         (kube(409), 0, Retry("Conflict", 0.1)),
         (kube(409), 1, Retry("Conflict", 2.0)),
         (kube(403), 0, Retry("Forbidden", FORBIDDEN_S)),
-        (kube(401), 0, Retry("Forbidden", FORBIDDEN_S)),
+        (kube(401), 0, Retry("Unauthorized", 1.0)),
         (kube(403, "namespace x is being terminated"), 0, Retry("NamespaceEnding", FORBIDDEN_S)),
         (kube(422), 2, Retry("Invalid", 4.0)),
         (kube(429, retry_after_s=30.0), 0, Retry("ServerError", 30.0)),
