@@ -55,7 +55,7 @@ class AdminAuth:
         self._credentials = credentials
         self._nonces = Nonces()
 
-    def caller(self, request: Request, body: bytes) -> str:
+    def caller(self, request: Request, body: bytes | bytearray) -> str:
         """Who calls, for the audit line.
 
         Raises:
@@ -67,7 +67,7 @@ class AdminAuth:
             log.warning("admin call refused", extra={"reason": str(error), "path": request.url.path[:200]})
             raise invalid(None, "This call is not authorized.", code="unauthorized", status=401) from None
 
-    def _caller(self, request: Request, body: bytes) -> str:
+    def _caller(self, request: Request, body: bytes | bytearray) -> str:
         if any(name == "origin" or name.startswith("sec-fetch-") for name in request.headers):
             raise CallRejected("sent by a browser")
         scheme, _, token = request.headers.get("authorization", "").partition(" ")
@@ -85,7 +85,7 @@ class AdminAuth:
         )
         return hmac.compare_digest(*digests)
 
-    def _signer(self, token: str, request: Request, body: bytes) -> str:
+    def _signer(self, token: str, request: Request, body: bytes | bytearray) -> str:
         credentials = self._credentials
         if credentials.public_keys is None or credentials.pod_uid is None:
             raise CallRejected("no public keys are configured")
@@ -93,7 +93,7 @@ class AdminAuth:
         path = request.scope["raw_path"].decode("latin-1") + (f"?{query}" if query else "")
         return verify(
             token,
-            Call(request.method, path, body),
+            Call(request.method, path, bytes(body)),
             keys=load_keys(json.loads(credentials.public_keys.read_text())),
             audience=credentials.pod_uid,
             nonces=self._nonces,

@@ -13,7 +13,8 @@ from headrace_engine.server.admin_auth import AdminAuth
 from headrace_engine.server.body import Bodies
 from headrace_engine.server.drain import Drain
 from headrace_engine.server.errors import invalid
-from headrace_engine.server.json_body import BodyBounds, parse_object
+from headrace_engine.server.json_body import parse_object
+from headrace_engine.server.json_shape import BodyBounds
 from headrace_engine.server.responses import json_response
 from headrace_engine.server.service import Service
 

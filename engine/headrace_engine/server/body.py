@@ -8,7 +8,8 @@ from typing import Any
 from starlette.requests import Request
 
 from headrace_engine.server.errors import ApiError, invalid, unavailable
-from headrace_engine.server.json_body import BodyBounds, parse_object
+from headrace_engine.server.json_body import parse_object
+from headrace_engine.server.json_shape import BodyBounds
 
 
 class Bodies:
@@ -24,8 +25,8 @@ class Bodies:
         """What they take now."""
 
     @asynccontextmanager
-    async def read(self, request: Request, max_bytes: int) -> AsyncIterator[bytes]:
-        """The whole body.
+    async def read(self, request: Request, max_bytes: int) -> AsyncIterator[bytearray]:
+        """The whole body, which nobody else has and which is not copied: it may be large.
 
         Raises:
             ApiError: 413 too large (by its own word, or while counting), 408 too slow, 415 encoded, 503 too
@@ -39,7 +40,7 @@ class Bodies:
         body = bytearray()
         try:
             await self._receive(request, body, max_bytes)
-            yield bytes(body)
+            yield body
         finally:
             self.num_bytes -= len(body)
 

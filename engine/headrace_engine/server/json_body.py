@@ -1,58 +1,36 @@
 """A request body from bytes to a JSON object, strictly.
 
 UTF-8 only, no duplicate keys, no NaN or infinity (nor a number that overflows to one), no lone surrogates,
-bounded depth and number of values. All of it is checked before anything is built from the body, in time
-linear in its size.
+and no more of anything than `BodyBounds` allow, which is checked before anything is built from the body.
 """
 
 import json
 import math
 import re
 from collections import Counter
-from dataclasses import dataclass
-from itertools import accumulate
 from typing import Any
 
 from headrace_engine.server.errors import invalid
+from headrace_engine.server.json_shape import BodyBounds, Shape
 
 INT64 = range(-(2**63), 2**63)
-_STRINGS = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+(?:"|\\?\Z)', re.DOTALL)
-"""A string, or one that never ends: that every start matches, possessively, is what keeps the search
-linear.
+MAX_WIDE_BYTES = 4 << 20
+"""Of a body with a character beyond U+FFFF: each of its characters takes four bytes, in the text and in the
+document.
 """
-_BRACKETS = {ord("["): 1, ord("{"): 1, ord("]"): -1, ord("}"): -1}
-_NOT_BRACKETS = bytes(set(range(256)) - set(_BRACKETS))
-_LONG_NUMBER = re.compile(rb"\d{19}")
+_BEYOND_FFFF = re.compile(rb"[\xf0-\xf7]")
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
-@dataclass(frozen=True, slots=True)
-class BodyBounds:
-    """Most bytes, nesting and values of one body."""
-
-    max_bytes: int
-    max_values: int = 262_144
-    max_depth: int = 64
-
-    @classmethod
-    def of(cls, max_model_len: int) -> "BodyBounds":
-        """Room for a full context as text or as token ids, and no more."""
-        return cls(min(8 << 20, (64 << 10) + 128 * max_model_len), max_values=65_536 + 4 * max_model_len)
-
-
-def parse_object(body: bytes, bounds: BodyBounds) -> dict[str, Any]:
+def parse_object(body: bytes | bytearray, bounds: BodyBounds) -> dict[str, Any]:
     """The JSON object in `body`.
 
     Raises:
         ApiError: 400, with the top-level key at fault as `param` where there is one.
     """
-    try:
-        text = body.decode("utf-8")
-    except UnicodeDecodeError:
-        raise invalid(None, "The body is not valid UTF-8.") from None
-    structure = _STRINGS.sub(b"", body)
-    _check_shape(structure, bounds)
-    parser = _StrictParser(checks_integers=_LONG_NUMBER.search(structure) is not None)
+    shape = Shape.of(body, bounds)
+    text = _decoded(body)
+    parser = _StrictParser(checks_integers=shape.has_long_numbers, max_keys=bounds.max_keys_of_object)
     try:
         document = parser.decode(text)
     except json.JSONDecodeError as error:
@@ -65,12 +43,14 @@ def parse_object(body: bytes, bounds: BodyBounds) -> dict[str, Any]:
     return document
 
 
-def _check_shape(structure: bytes, bounds: BodyBounds) -> None:
-    brackets = structure.translate(None, _NOT_BRACKETS)
-    if structure.count(b",") + len(brackets) > bounds.max_values:
-        raise invalid(None, f"The body holds more than {bounds.max_values} values.")
-    if max(accumulate(map(_BRACKETS.__getitem__, brackets)), default=0) > bounds.max_depth:
-        raise invalid(None, f"The body is nested deeper than {bounds.max_depth} levels.")
+def _decoded(body: bytes | bytearray) -> str:
+    if len(body) > MAX_WIDE_BYTES and _BEYOND_FFFF.search(body):
+        most = f"A body with characters beyond U+FFFF has at most {MAX_WIDE_BYTES} bytes."
+        raise invalid(None, f"{most} Send them as \\u escapes.", status=413)
+    try:
+        return body.decode("utf-8")
+    except UnicodeDecodeError:
+        raise invalid(None, "The body is not valid UTF-8.") from None
 
 
 class _StrictParser:
@@ -78,10 +58,11 @@ class _StrictParser:
     named.
     """
 
-    def __init__(self, *, checks_integers: bool) -> None:
+    def __init__(self, *, checks_integers: bool, max_keys: int) -> None:
         self.suspicious = False
+        self._max_keys = max_keys
         self._decoder = json.JSONDecoder(
-            object_pairs_hook=_unique,
+            object_pairs_hook=self._unique,
             parse_constant=self._not_a_number,
             parse_float=self._finite,
             parse_int=self._bounded if checks_integers else None,
@@ -103,13 +84,14 @@ class _StrictParser:
             return self._not_a_number(literal)
         return value
 
-
-def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    result = dict(pairs)
-    if len(result) < len(pairs):
-        twice = next(name for name, count in Counter(name for name, _ in pairs).items() if count > 1)
-        raise invalid(twice[:64], "The key appears twice in one object.")
-    return result
+    def _unique(self, pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        if len(pairs) > self._max_keys:
+            raise invalid(None, f"An object in the body has more than {self._max_keys} keys.")
+        result = dict(pairs)
+        if len(result) < len(pairs):
+            twice = next(name for name, count in Counter(name for name, _ in pairs).items() if count > 1)
+            raise invalid(twice[:64], "The key appears twice in one object.")
+        return result
 
 
 def _check_values(document: dict[str, Any]) -> None:
@@ -118,7 +100,7 @@ def _check_values(document: dict[str, Any]) -> None:
             raise invalid(None, "A key holds a lone surrogate, which is no character.")
         fault = _fault(value)
         if fault:
-            raise invalid(name, f"{name}: {fault}")
+            raise invalid(name[:64], f"{name[:64]}: {fault}")
 
 
 def _fault(value: Any) -> str | None:

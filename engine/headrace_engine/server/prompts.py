@@ -1,13 +1,13 @@
 """From a request's text to token ids, off the event loop and never past the context.
 
-A text longer than any that could fit is refused before it is tokenized: long texts take seconds and
-hundreds of MiB.
+A text longer than any that could fit is refused before it is tokenized, and one of many more tokens than fit
+while they are counted, piece by piece: tokenized whole, it would take seconds and hundreds of MiB.
 """
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol
 
 from headrace_engine.runner.chat_template import ChatTemplateError
 from headrace_engine.server.errors import invalid, too_long
@@ -15,8 +15,12 @@ from headrace_engine.server.output import Decoder
 from headrace_engine.server.parameters import ChatParameters, CompletionParameters
 
 MOST_CHARACTERS_A_TOKEN = 32
+"""Of a short context, which one line of dashes may fill."""
+MOST_CHARACTERS_A_TOKEN_OF_MANY = 8
+SHORT_CHARACTERS = 262_144
+MOST_CONTEXTS_OF_TOKENS = 2
+PIECE_CHARACTERS = 32_768
 NUM_TOKENIZER_THREADS = 2
-T = TypeVar("T")
 
 
 class Tokenizer(Protocol):
@@ -42,9 +46,12 @@ class Prompts:
     async def chat(self, parameters: ChatParameters) -> tuple[int, ...]:
         """The conversation by the model's template. Message text never becomes control ids."""
         messages = [{"role": message.role, "content": message.text} for message in parameters.messages]
-        self._check_length("messages", sum(len(message["content"]) for message in messages))
+        texts = [message["content"] for message in messages]
+        self._check_length("messages", texts)
         try:
-            ids = await self._off_loop(lambda: self._tokenizer.apply_chat_template(messages))
+            ids = await self._off_loop(
+                "messages", texts, lambda: self._tokenizer.apply_chat_template(messages)
+            )
         except ChatTemplateError as error:
             raise invalid("messages", str(error)) from None
         return self.fitting("messages", ids)
@@ -53,8 +60,8 @@ class Prompts:
         return [await self._prompt(prompt) for prompt in parameters.prompts]
 
     async def text(self, text: str) -> list[int]:
-        self._check_length("prompt", len(text))
-        return await self._off_loop(lambda: self._tokenizer.encode(text))
+        self._check_length("prompt", [text])
+        return await self._off_loop("prompt", [text], lambda: self._tokenizer.encode(text))
 
     async def _prompt(self, prompt: str | list[int]) -> tuple[int, ...]:
         if isinstance(prompt, str):
@@ -67,8 +74,11 @@ class Prompts:
         if ids and max(ids) >= self._vocab_size:
             raise invalid(param, f"{param}: token ids of this model are below {self._vocab_size}.")
 
-    def _check_length(self, param: str, num_characters: int) -> None:
-        most = MOST_CHARACTERS_A_TOKEN * self._max_model_len
+    def _check_length(self, param: str, texts: Sequence[str]) -> None:
+        num_characters, length = sum(map(len, texts)), self._max_model_len
+        most = min(
+            MOST_CHARACTERS_A_TOKEN * length, max(SHORT_CHARACTERS, MOST_CHARACTERS_A_TOKEN_OF_MANY * length)
+        )
         if num_characters > most:
             raise too_long(
                 param, f"{param}: {num_characters} characters cannot fit; at most {most} are read."
@@ -86,5 +96,21 @@ class Prompts:
             )
         return tuple(ids)
 
-    async def _off_loop(self, work: Callable[[], T]) -> T:
+    def _check_tokens(self, param: str, texts: Sequence[str]) -> None:
+        """Of texts that are long enough for it to matter, in pieces that are short enough for it not to."""
+        if sum(map(len, texts)) <= 2 * PIECE_CHARACTERS:
+            return
+        num_tokens, most = 0, MOST_CONTEXTS_OF_TOKENS * self._max_model_len
+        for text in texts:
+            for start in range(0, len(text), PIECE_CHARACTERS):
+                num_tokens += len(self._tokenizer.encode(text[start : start + PIECE_CHARACTERS]))
+                if num_tokens > most:
+                    length = f"This model's maximum context length is {self._max_model_len} tokens"
+                    raise too_long(param, f"{length}, and {param} has more than {most}. Shorten it.")
+
+    async def _off_loop(self, param: str, texts: Sequence[str], encode: Callable[[], list[int]]) -> list[int]:
+        def work() -> list[int]:
+            self._check_tokens(param, texts)
+            return encode()
+
         return await asyncio.get_running_loop().run_in_executor(self._threads, work)

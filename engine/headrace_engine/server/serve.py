@@ -33,7 +33,7 @@ from headrace_engine.server.drain import Drain
 from headrace_engine.server.engine import Engine, LoadedModel
 from headrace_engine.server.http_limits import HttpLimits
 from headrace_engine.server.http_server import HttpServer
-from headrace_engine.server.json_body import BodyBounds
+from headrace_engine.server.json_shape import BodyBounds
 from headrace_engine.server.prompts import Prompts
 from headrace_engine.server.rules import Rules
 from headrace_engine.server.service import Phase, Service, Serving

@@ -12,7 +12,7 @@ from headrace_engine.server.claim import Claim
 from headrace_engine.server.engine import Engine
 from headrace_engine.server.errors import unavailable
 from headrace_engine.server.http_limits import HttpLimits
-from headrace_engine.server.json_body import BodyBounds
+from headrace_engine.server.json_shape import BodyBounds
 from headrace_engine.server.prompts import Prompts
 from headrace_engine.telemetry.metrics import Metrics
 from headrace_engine.telemetry.records import Records

@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headrace_engine.server.errors import ApiError
-from headrace_engine.server.json_body import BodyBounds, parse_object
+from headrace_engine.server.json_body import parse_object
+from headrace_engine.server.json_shape import BodyBounds
 
 BOUNDS = BodyBounds.of(4096)
 plain = st.recursive(
