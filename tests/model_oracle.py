@@ -11,7 +11,8 @@ import torch
 
 from headrace_engine.core.limits import Capacity, Limits
 from headrace_engine.core.plan import Preempted, Scheduled, Tokens
-from headrace_engine.core.request import Request, Sampling
+from headrace_engine.core.request import Request
+from headrace_engine.core.sampling import Sampling
 from headrace_engine.core.scheduler import Scheduler
 from headrace_engine.runner.model_runner import ModelRunner
 

@@ -5,7 +5,7 @@ import torch
 from model_oracle import Oracle, load, serve, tokens_of
 from transformers import AutoModelForCausalLM
 
-from headrace_engine.core.request import Sampling
+from headrace_engine.core.sampling import Sampling
 from headrace_engine.runner.tokenizer import Tokenizer
 
 pytestmark = pytest.mark.filterwarnings("ignore:`past_key_values` is deprecated:FutureWarning")

@@ -55,7 +55,11 @@ class Lifecycle:
         """Accept a request."""
         self.requests[request.request_id] = request
         self.num_accepted += 1
-        self.waiting.push(request, now_s)
+        leader = self.requests.get(request.leader)
+        if leader is None or leader.output_token_ids:
+            self.waiting.push(request, now_s)
+        else:
+            self.waiting.follow(request)
         self.queue.enter(request)
         self.deadlines.watch(request)
 
@@ -85,6 +89,11 @@ class Lifecycle:
         brought = min(num_tokens, request.total_tokens - 1) - request.computed_tokens
         if brought > 0:
             self.kv.advance(request, brought)
+
+    def prefilled(self, request: Request) -> None:
+        """Let a running request decode; those that share its prompt find it computed."""
+        self.running.prefilled(request)
+        self.waiting.lead(request.request_id)
 
     def preempt(self, request: Request, now_s: float) -> None:
         """Take everything from a running request; it waits to compute its tokens again."""
@@ -116,6 +125,7 @@ class Lifecycle:
             self.deadlines.forget(request)
         self.num_finished += 1
         self.waiting.unpark(request.tenant)
+        self.waiting.lead(request.request_id)
         request.status = Status.FINISHED
         request.finish_reason = reason
         if self.computing:

@@ -7,6 +7,9 @@ the oldest of them. Then nobody passes any more until it was admitted, so it is 
 A tenant's own cap holds back that tenant alone, and as many as may be of its requests are parked, by class
 and arrival. For each of its requests that ends one comes back into the policy's order. So while some are
 parked, those that run or stand in the order are as many as the cap at least: none is forgotten.
+
+Who shares the prompt of another follows it: it comes into the policy's order once that one has computed the
+prompt, or has ended, and finds it in the cache.
 """
 
 from collections import OrderedDict
@@ -29,8 +32,11 @@ class Line:
         self._passes = 0
         self._parked: dict[str, RequestHeap] = {}
         """By tenant."""
+        self._followers: dict[str, dict[str, Request]] = {}
+        """By leader."""
+        self._num_following = 0
         self._returning: dict[str, Request] = {}
-        """Parked no more, and back in the policy's order when it is next asked."""
+        """Parked or following no more, and back in the policy's order when it is next asked."""
         self._num_parked = 0
 
     def push(self, request: Request, now_s: float) -> None:
@@ -77,6 +83,17 @@ class Line:
             while tenant in self._parked:
                 self.unpark(tenant)
 
+    def follow(self, request: Request) -> None:
+        """Take a request in that waits for its leader."""
+        self._followers.setdefault(request.leader, {})[request.request_id] = request
+        self._num_following += 1
+
+    def lead(self, request_id: str) -> None:
+        """Nobody has to wait for this request any more: its followers may be tried."""
+        if (followers := self._followers.pop(request_id, None)) is not None:
+            self._num_following -= len(followers)
+            self._returning.update(followers)
+
     def admit(self, request: Request) -> None:
         """Let a candidate go that was admitted."""
         if self._aside and request is not next(iter(self._aside.values())):
@@ -89,6 +106,9 @@ class Line:
             self._take_parked(request)
             return
         if self._returning.pop(request.request_id, None) is not None:
+            return
+        if self._followers.get(request.leader, {}).pop(request.request_id, None) is not None:
+            self._num_following -= 1
             return
         if request.request_id not in self._aside:
             self._policy.remove(request)
@@ -108,13 +128,15 @@ class Line:
         self._passes = 0
         self._parked.clear()
         self._returning.clear()
-        self._num_parked = 0
+        self._followers.clear()
+        self._num_parked = self._num_following = 0
         self._policy = policy
         for request in waiting:
             policy.push(request, now_s)
 
     def __len__(self) -> int:
-        return len(self._policy) + len(self._aside) + self._num_parked + len(self._returning)
+        held = self._num_parked + self._num_following + len(self._returning)
+        return len(self._policy) + len(self._aside) + held
 
     def _bring_back(self, now_s: float) -> None:
         for request in self._returning.values():

@@ -6,15 +6,27 @@ a request forward.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import partial
 from typing import NamedTuple, cast
 
-from headrace_engine.core.request import FinishReason, Sampling
+from headrace_engine.core.past import Past
+from headrace_engine.core.request import FinishReason
+from headrace_engine.core.sampling import Sampling, TokenLogprobs
 from headrace_engine.core.step_model import NO_WORK, StepWork
 
-RowFields = tuple[str, int, Sequence[int], Sequence[int], int, Sampling]
+
+class Scoring(NamedTuple):
+    """Prompt tokens of a row whose successors' log probabilities are wanted."""
+
+    offset: int
+    """The first of them, in the row."""
+    successors: Sequence[int]
+    """The prompt's own next tokens, one for each."""
+
+
+RowFields = tuple[str, int, Sequence[int], Sequence[int], int, Sampling, Past | None, Scoring | None]
 
 
 class Row(NamedTuple):
@@ -36,6 +48,9 @@ class Row(NamedTuple):
     block_table: Sequence[int]
     sampled_rows: int
     sampling: Sampling
+    past: Past | None = None
+    """What was said before, drafts left out; for those whose sampling is steered."""
+    scoring: Scoring | None = None
 
 
 new_row = cast("Callable[[RowFields], Row]", partial(tuple.__new__, Row))
@@ -112,6 +127,10 @@ class Outcome:
 
     sampled: Mapping[str, Sequence[int]]
     duration_s: float
+    logprobs: Mapping[str, Sequence[TokenLogprobs]] = field(default_factory=dict)
+    """One for each sampled id of the rows that want them."""
+    prompt_logprobs: Mapping[str, Sequence[TokenLogprobs]] = field(default_factory=dict)
+    """One for each of a row's `scoring.successors`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,10 +155,20 @@ class Tokens(NamedTuple):
 
     request_id: str
     token_ids: Sequence[int]
+    logprobs: Sequence[TokenLogprobs] | None = None
+    """One a token, for those that want them."""
 
 
-new_tokens = cast("Callable[[tuple[str, Sequence[int]]], Tokens]", partial(tuple.__new__, Tokens))
+TokensFields = tuple[str, Sequence[int], Sequence[TokenLogprobs] | None]
+new_tokens = cast("Callable[[TokensFields], Tokens]", partial(tuple.__new__, Tokens))
 """Like `new_row`."""
+
+
+class PromptLogprobs(NamedTuple):
+    """How likely the next tokens of a prompt were; the first of all are those of its second token."""
+
+    request_id: str
+    logprobs: Sequence[TokenLogprobs]
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,6 +179,8 @@ class Finished:
     reason: FinishReason
     stop_token_id: int | None = None
     message: str | None = None
+    stop_logprobs: TokenLogprobs | None = None
+    """Of the stop id, for those that want them."""
     prompt_tokens: int = 0
     output_tokens: int = 0
     """Generated tokens, a stop id included."""
@@ -157,7 +188,7 @@ class Finished:
     """Prompt tokens that the prefix cache spared."""
 
 
-Event = Scheduled | Preempted | Tokens | Finished
+Event = Scheduled | Preempted | PromptLogprobs | Tokens | Finished
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,10 +28,11 @@ class PrefixCache:
     def match(self, request: Request) -> list[int]:
         """The longest run of findable blocks that starts the request.
 
-        It ends before the last known token, which is always computed: sampling needs its hidden state.
+        It ends before what is computed in any case: the last known token, whose hidden state sampling needs,
+        and every token whose successor is still to be scored.
         """
         blocks: list[int] = []
-        for index in range((request.total_tokens - 1) // self._block_size):
+        for index in range(request.sparable_tokens // self._block_size):
             block = self._pool.find(self._content(request, index))
             if block is None:
                 break

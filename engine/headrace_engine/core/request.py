@@ -5,8 +5,12 @@ Every step moves the computed count towards the number of tokens; that one rule 
 decode, prefix hits and resumption after preemption. Only `Scheduler` changes a request.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
+
+from headrace_engine.core.past import Past
+from headrace_engine.core.sampling import PLAIN, Sampling
 
 
 class Status(StrEnum):
@@ -33,19 +37,6 @@ class FinishReason(StrEnum):
     ERROR = "error"
 
 
-@dataclass(frozen=True, slots=True)
-class Sampling:
-    """How the next token is chosen. Temperature 0 is greedy; `top_k` 0 and `top_p` 1 switch their filter off.
-
-    With a seed the choice depends on (seed, position) alone, never on what else is in the batch.
-    """
-
-    temperature: float = 1.0
-    top_p: float = 1.0
-    top_k: int = 0
-    seed: int | None = None
-
-
 @dataclass(slots=True)
 class Request:
     """One sequence to generate.
@@ -59,7 +50,7 @@ class Request:
     max_tokens: int
     """0 computes the prompt and samples nothing."""
     arrival_s: float
-    sampling: Sampling = Sampling()
+    sampling: Sampling = PLAIN
     stop_token_ids: frozenset[int] = frozenset()
     """Ids that end the request when generated (end-of-sequence included, unless the client ignores it)."""
     min_tokens: int = 0
@@ -70,6 +61,8 @@ class Request:
     """Not scheduled by then: the request expires."""
     first_token_deadline_s: float | None = None
     """First token wanted by then: a matter of order alone."""
+    leader: str = ""
+    """The request whose prompt this one shares: it waits until that one has computed it, or ended."""
     block_salt: bytes = b""
     """Requests share cached blocks only with equal salts (`prefix.block_salt`)."""
     step_key: str = ""
@@ -83,6 +76,10 @@ class Request:
 
     status: Status = Status.WAITING
     output_token_ids: list[int] = field(default_factory=list)
+    past: Past | None = None
+    """Prompt and output for the sampler, where something steers it. Set at submission."""
+    scored_tokens: int = 0
+    """Leading prompt tokens whose successors' log probabilities were told."""
     token_limit: int = 0
     """Prompt and output together end here: `max_tokens`, the model's length or the pool's. Set at submission.
     """
@@ -110,14 +107,33 @@ class Request:
         return max(len(self.prompt_token_ids), self.token_limit - 1)
 
     @property
+    def sparable_tokens(self) -> int:
+        """Leading tokens that need not be computed if their KV is there: not the last known one, which is
+        sampled after, and none whose successor is still to be scored.
+        """
+        is_scored = self.sampling.prompt_logprobs is None or not self.unscored_tokens
+        return self.total_tokens - 1 if is_scored else self.scored_tokens
+
+    @property
+    def unscored_tokens(self) -> int:
+        """Prompt tokens, the last left out, whose successors' log probabilities were not told."""
+        return len(self.prompt_token_ids) - 1 - self.scored_tokens
+
+    @property
     def loadable_tokens(self) -> int:
-        """Leading tokens that a load may bring: the last known one is computed here in any case."""
-        return min(self.remote_tokens, self.total_tokens - 1)
+        """Leading tokens that a load may bring."""
+        return min(self.remote_tokens, self.sparable_tokens)
 
     @property
     def pending_tokens(self) -> int:
         """Tokens known but not yet computed: 1 for a decode, more for a prefill or a resumption."""
         return self.total_tokens - self.computed_tokens
+
+    def take(self, token_ids: Sequence[int]) -> None:
+        """Append new output."""
+        self.output_token_ids += token_ids
+        if self.past is not None:
+            self.past.extend(token_ids)
 
     def tokens(self, start: int, stop: int) -> list[int]:
         """The token ids of positions [start, stop)."""

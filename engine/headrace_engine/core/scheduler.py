@@ -14,6 +14,7 @@ Single-threaded: the step loop's thread owns it.
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from headrace_engine.core.admission import misfit, most_total_tokens
 from headrace_engine.core.completion import accept
@@ -22,6 +23,7 @@ from headrace_engine.core.drafter import Drafter
 from headrace_engine.core.kv_cache import KVCache
 from headrace_engine.core.lifecycle import Lifecycle
 from headrace_engine.core.limits import Capacity, Limits
+from headrace_engine.core.past import Past
 from headrace_engine.core.plan import (
     Event,
     Finished,
@@ -29,6 +31,7 @@ from headrace_engine.core.plan import (
     Load,
     Outcome,
     Plan,
+    PromptLogprobs,
     Rejection,
     Tokens,
     new_tokens,
@@ -37,6 +40,7 @@ from headrace_engine.core.policy import FirstComeFirstServed, Policy
 from headrace_engine.core.preemption import is_pinned, make_room, make_way
 from headrace_engine.core.prefill_rate import PrefillRate
 from headrace_engine.core.request import FinishReason, Request, Status
+from headrace_engine.core.sampling import TokenLogprobs
 from headrace_engine.core.snapshot import Snapshot
 from headrace_engine.core.step import Step
 from headrace_engine.core.step_model import StepModel
@@ -129,6 +133,7 @@ class Scheduler:
         if rejection is None:
             longest = len(request.prompt_token_ids) + request.max_tokens
             request.token_limit = min(longest, most_total_tokens(self._capacity))
+            request.past = Past(request.prompt_token_ids) if request.sampling.steering else None
             self._life.enter(request, now_s)
         return rejection
 
@@ -206,16 +211,20 @@ class Scheduler:
         events = self._close_plan(plan)
         self._measure(plan, outcome)
         requests, sampled = self._life.requests, outcome.sampled
-        for request_id, _, row_token_ids, _, sampled_rows, _ in plan.rows:
+        for request_id, _, row_token_ids, _, sampled_rows, _, _, scoring in plan.rows:
             request = requests.get(request_id)
             if request is None:
                 continue
+            if scoring is not None:
+                request.scored_tokens += len(scoring.successors)
+                events.append(PromptLogprobs(request_id, outcome.prompt_logprobs[request_id]))
             if sampled_rows:
                 known = len(row_token_ids) - sampled_rows
                 token_ids = sampled.get(request_id, ())
                 if len(token_ids) > sampled_rows:
                     token_ids = token_ids[:sampled_rows]
-                self._accept(request, known, token_ids, now_s, events)
+                logprobs = outcome.logprobs.get(request_id) if outcome.logprobs else None
+                self._accept(request, known, token_ids, now_s, events, logprobs=logprobs)
                 continue
             self._kv.advance(request, len(row_token_ids))
             if not request.pending_tokens:
@@ -334,25 +343,35 @@ class Scheduler:
             self.prefill_rate.observe(plan.num_prefill_tokens, outcome.duration_s)
 
     def _accept(
-        self, request: Request, known: int, token_ids: Sequence[int], now_s: float, events: list[Event]
+        self,
+        request: Request,
+        known: int,
+        token_ids: Sequence[int],
+        now_s: float,
+        events: list[Event],
+        *,
+        logprobs: Sequence[TokenLogprobs] | None,
     ) -> None:
         """Take what was sampled after a row with `known` tokens before the first that is sampled after."""
         if not token_ids:
             events.append(self._life.finish(request, FinishReason.ERROR, "the runner sampled no token"))
             return
         kept, reason = accept(request, token_ids)
-        request.output_token_ids += kept
+        request.take(kept)
         self._kv.advance(request, known + len(kept))
         if reason is None:
-            events.append(new_tokens((request.request_id, kept)))
+            events.append(new_tokens((request.request_id, kept, logprobs and logprobs[: len(kept)])))
             if request.request_id in self._life.running.prefills:
-                self._life.running.prefilled(request)
+                self._life.prefilled(request)
             return
         stop_token_id = kept[-1] if reason is FinishReason.STOP else None
-        told = kept if stop_token_id is None else kept[:-1]
+        told = len(kept) if stop_token_id is None else len(kept) - 1
         if told:
-            events.append(Tokens(request.request_id, told))
-        events.append(self._end(request, reason, now_s, stop_token_id))
+            events.append(Tokens(request.request_id, kept[:told], logprobs and logprobs[:told]))
+        ended = self._end(request, reason, now_s, stop_token_id)
+        if logprobs is not None and stop_token_id is not None:
+            ended = replace(ended, stop_logprobs=logprobs[told])
+        events.append(ended)
 
     def _end(
         self, request: Request, reason: FinishReason, now_s: float, stop_token_id: int | None = None

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from headrace_engine.core.limits import Limits
-from headrace_engine.core.plan import Hold, Load, Plan, Row, new_row
+from headrace_engine.core.plan import Hold, Load, Plan, Row, Scoring, new_row
 from headrace_engine.core.request import Request
 from headrace_engine.core.step_model import NO_WORK, StepModel, StepWork
 
@@ -50,6 +50,8 @@ class Step:
                     request.block_table,
                     1,
                     request.sampling,
+                    request.past,
+                    None,
                 )
             )
             for request in requests
@@ -71,7 +73,11 @@ class Step:
         sampled_rows = 1 if end == request.total_tokens and request.max_tokens else 0
         token_ids = request.tokens(start, end)
         self._rows.append(
-            Row(request.request_id, start, token_ids, request.block_table, sampled_rows, request.sampling)
+            Row(
+                *(request.request_id, start, token_ids, request.block_table, sampled_rows, request.sampling),
+                past=request.past,
+                scoring=_scoring(request, start, end),
+            )
         )
         self._num_partial += end < request.total_tokens
         self._context_tokens += end
@@ -125,3 +131,11 @@ class Step:
         chunk = self._model.chunk_within(self._work, start, most_tokens, self._budget_s)
         prefilled = len(self._rows) > self._num_decodes
         return chunk if prefilled else max(chunk, min(self._least_chunk_tokens, most_tokens))
+
+
+def _scoring(request: Request, start: int, end: int) -> Scoring | None:
+    """What of a chunk [start, end) is still to be scored. No token before it is."""
+    first, last = request.scored_tokens, min(end, len(request.prompt_token_ids) - 1)
+    if request.sampling.prompt_logprobs is None or first >= last:
+        return None
+    return Scoring(first - start, request.prompt_token_ids[first + 1 : last + 1])

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from headrace_engine.core.request import Sampling
+from headrace_engine.core.sampling import Sampling
 
 _COLDEST = 1e-5
 """Below this temperature logits would leave the range of float32: it is greedy."""

@@ -1,6 +1,7 @@
 """From checked parameters to engine requests: the bounds that depend on the model, and the defaults."""
 
-from headrace_engine.core.request import Request, Sampling
+from headrace_engine.core.request import Request
+from headrace_engine.core.sampling import Sampling
 from headrace_engine.server.claim import ANYBODY, Claim
 from headrace_engine.server.engine import LoadedModel
 from headrace_engine.server.errors import invalid, too_long

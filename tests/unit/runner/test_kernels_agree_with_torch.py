@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from headrace_engine.core.plan import Row
-from headrace_engine.core.request import Sampling
+from headrace_engine.core.sampling import Sampling
 from headrace_engine.runner.batch import Batch
 from headrace_engine.runner.kernels import AttentionRule
 from headrace_engine.runner.kernels.compile import CompileError

@@ -7,7 +7,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headrace_engine.core.request import Sampling
+from headrace_engine.core.sampling import Sampling
 from headrace_engine.runner.chance import request_key, seed_key, uniform
 from headrace_engine.runner.sampler import Draw, sample, top_candidates
 

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from headrace_engine.core.plan import Plan, Row
-from headrace_engine.core.request import Sampling
+from headrace_engine.core.sampling import Sampling
 from headrace_engine.runner.model_runner import ModelRunner
 from headrace_engine.runner.tokenizer import Tokenizer
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 import torch
 
 from headrace_engine.core.plan import Row
-from headrace_engine.core.request import Sampling
+from headrace_engine.core.sampling import Sampling
 from headrace_engine.runner.batch import Batch
 from headrace_engine.runner.errors import ModelLoadError
 from headrace_engine.runner.kernels import AttentionRule, Kernels
