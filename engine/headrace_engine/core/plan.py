@@ -164,7 +164,8 @@ new_tokens = cast("Callable[[TokensFields], Tokens]", partial(tuple.__new__, Tok
 """Like `new_row`."""
 
 
-class PromptLogprobs(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class PromptLogprobs:
     """How likely the next tokens of a prompt were; the first of all are those of its second token."""
 
     request_id: str

@@ -133,7 +133,7 @@ class Scheduler:
         if rejection is None:
             longest = len(request.prompt_token_ids) + request.max_tokens
             request.token_limit = min(longest, most_total_tokens(self._capacity))
-            request.past = Past(request.prompt_token_ids) if request.sampling.steering else None
+            request.past = Past.of(request.prompt_token_ids) if request.sampling.steering else None
             self._life.enter(request, now_s)
         return rejection
 
