@@ -23,6 +23,8 @@ DRAINING_ANNOTATION = f"{GROUP}/draining"
 """On a pod that is being emptied before it is removed: the RFC 3339 time at which that began."""
 ADMIN_KEYS_HASH_ANNOTATION = f"{GROUP}/admin-keys-hash"
 """On the pod template: engines read the public keys when they start, so other keys need other pods."""
+TEMPLATE_HASH_ANNOTATION = f"{GROUP}/template-hash"
+"""On the pod template and its pods: the digest of the rest of the template, to tell whose a pod is."""
 LEFT_ALONE = {
     "karpenter.sh/do-not-disrupt": "true",
     "cluster-autoscaler.kubernetes.io/safe-to-evict": "false",

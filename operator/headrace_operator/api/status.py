@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from headrace_operator.api.rollout_memory import RolloutMemory
 from headrace_operator.api.spec import Limits
 from headrace_operator.api.vocabulary import Action, Outcome, Reason
 
@@ -70,4 +71,5 @@ class Previous:
     history: tuple[Change, ...] = ()
     """Newest first."""
     conditions: tuple[Condition, ...] = ()
+    rollout: RolloutMemory | None = None
     raw: Mapping[str, Any] = field(default_factory=dict)

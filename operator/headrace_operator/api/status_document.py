@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from headrace_operator.api.rollout_memory import RolloutMemory, rollout_document
 from headrace_operator.api.status import Change, Condition, Setting
 from headrace_operator.api.status_resource import MAX_HISTORY, MAX_MESSAGE_LENGTH
 from headrace_operator.api.units import decimal_text, time_s, time_text
@@ -41,6 +42,7 @@ class StatusView:
     recommendation: Mapping[str, Any] | None
     history: Sequence[Change]
     conditions: Sequence[Condition]
+    rollout: RolloutMemory
 
 
 def status_document(view: StatusView) -> dict[str, Any]:
@@ -65,6 +67,7 @@ def status_document(view: StatusView) -> dict[str, Any]:
             "decision": view.decision,
             "recommendation": view.recommendation,
             "history": [_change(change) for change in view.history[:MAX_HISTORY]] or None,
+            "rollout": rollout_document(view.rollout),
             "conditions": condition_documents(view.conditions, view.generation),
         }
     )

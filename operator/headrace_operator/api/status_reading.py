@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from enum import StrEnum
 from typing import Any, TypeVar
 
+from headrace_operator.api.rollout_memory import read_rollout
 from headrace_operator.api.spec import Limits
 from headrace_operator.api.status import Change, Condition, Previous, Setting
 from headrace_operator.api.status_resource import MAX_HISTORY
@@ -38,6 +39,7 @@ def read(raw: Any) -> Previous:
         reason=_member(Reason, decision.get("reason")),
         history=tuple(change for change in history if change is not None),
         conditions=tuple(condition for condition in conditions if condition is not None),
+        rollout=read_rollout(document.get("rollout")),
         raw=document,
     )
 

@@ -154,6 +154,38 @@ class ChangeStatus(Part):
     )
 
 
+class GoodRevisionStatus(Part):
+    """The pod template under which every wanted pod was ready last."""
+
+    template: Word = Field(description="Digest of the template.")
+    replica_set: Annotated[str, StringConstraints(max_length=253)] = Field(
+        description="The ReplicaSet that keeps it."
+    )
+    max_num_seqs: Count = Field(description="Most sequences that its engines can run at once.")
+    max_num_batched_tokens: Annotated[int, Field(ge=0, le=4_194_304)] = Field(
+        description="Most tokens that a step of its engines can compute."
+    )
+
+
+class FailedRevisionStatus(Part):
+    """Why pods are not made of the template that the spec asks for."""
+
+    at: Time = Field(description="When it was given up.")
+    reason: Word = Field(description="Why, in one word.")
+    message: Text = Field(description="Why, in the engine's own words.")
+
+
+class RolloutStatus(Part):
+    """What pods are made of."""
+
+    template: Word = Field(description="Digest of the pod template that the spec asks for.")
+    since: Time = Field(description="Since when the spec has asked for it.")
+    good: GoodRevisionStatus | None = Field(None, description="The last one that was well.")
+    failed: FailedRevisionStatus | None = Field(
+        None, description="Set after a rollback: it is not tried again until the spec asks for another."
+    )
+
+
 class ConditionStatus(Part):
     """A condition, in the form that all of Kubernetes uses."""
 
@@ -203,6 +235,7 @@ class StatusPart(Part):
     history: Annotated[list[ChangeStatus], Field(max_length=MAX_HISTORY)] | None = Field(
         None, description="The last applied changes, newest first."
     )
+    rollout: RolloutStatus | None = Field(None, description="What pods are made of.")
     conditions: (
         Annotated[
             list[ConditionStatus],

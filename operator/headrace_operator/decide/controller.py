@@ -17,6 +17,7 @@ from headrace_operator.decide.observation import Observation, PodObservation
 from headrace_operator.decide.plan import Plan, SetLimits
 from headrace_operator.decide.refusal import accepted, refuse_name, refuse_spec
 from headrace_operator.decide.report import conditions_of, status_of
+from headrace_operator.decide.revision import Revision, revision
 from headrace_operator.decide.rollout import surges
 from headrace_operator.decide.settings import Settings
 from headrace_operator.decide.situation import Situation
@@ -38,9 +39,10 @@ def decide(
     foreign = children.foreign_child(spec, observation.children)
     if foreign is not None:
         return refuse_name(observation, spec, foreign, now_s=now_s)
-    situation = assess(observation, spec, scrape_interval_s=settings.scrape_interval_s, now_s=now_s)
-    allowed = mandate(spec)
-    return _planned(observation, situation, verdict(situation, allowed), allowed, settings)
+    made_of = revision(observation, spec, settings=settings, now_s=now_s)
+    situation = assess(observation, made_of.spec, scrape_interval_s=settings.scrape_interval_s, now_s=now_s)
+    allowed = mandate(made_of.spec)
+    return _planned(observation, situation, verdict(situation, allowed), allowed, made_of, settings=settings)
 
 
 def recent_start_s(
@@ -58,7 +60,13 @@ def recent_start_s(
 
 
 def _planned(
-    observation: Observation, situation: Situation, decided: Verdict, allowed: Mandate, settings: Settings
+    observation: Observation,
+    situation: Situation,
+    decided: Verdict,
+    allowed: Mandate,
+    made_of: Revision,
+    *,
+    settings: Settings,
 ) -> Plan:
     spec, now_s = situation.spec, situation.now_s
     steps = drain.steps(spec, situation.supply, desired=decided.setting.replicas, now_s=now_s)
@@ -69,14 +77,20 @@ def _planned(
         image=spec.engine.image or settings.engine_image,
         admin_keys=settings.admin_keys,
         surge=surges(spec, situation.supply, observation.children.get("Deployment"), now_s=now_s),
+        template=made_of.template,
     )
     differing = children.changes(observation.children, rendered)
     marks = (*steps.annotate, *protection.marks(situation.supply, steps.annotate))
     is_written = not (differing.objects or marks)
     found = conditions_of(
-        situation, observation, decided, allowed, accepted=accepted(observation, is_written=is_written)
+        situation,
+        observation,
+        decided,
+        allowed,
+        accepted=accepted(observation, is_written=is_written),
+        memory=made_of.memory,
     )
-    status = status_of(situation, observation, decided, found)
+    status = status_of(situation, observation, decided, found, memory=made_of.memory)
     refresh_s = min(MAX_REFRESH_S, max(MIN_REFRESH_S, spec.slo.window_s / 4))
     news = tells_news(situation.previous.raw, status, refresh_s=refresh_s, now_s=now_s)
     calls = _limit_calls(situation, decided)

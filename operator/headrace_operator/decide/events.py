@@ -17,7 +17,7 @@ _SAID: Mapping[tuple[ConditionType, str], tuple[str, str]] = {
     (ConditionType.SLO_MET, "False"): ("Warning", "SLOBreached"),
 }
 
-_WARNED = frozenset({"RolloutBlocked", FOREIGN_ENDPOINT, POD_REPORTS_IMPLAUSIBLE})
+_WARNED = frozenset({"RolloutBlocked", "RolledBack", FOREIGN_ENDPOINT, POD_REPORTS_IMPLAUSIBLE})
 """Reasons that are news whatever the condition says."""
 
 

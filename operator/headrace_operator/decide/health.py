@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from headrace_operator.api.rollout_memory import FailedRevision
 from headrace_operator.api.spec import ServiceSpec
 from headrace_operator.api.vocabulary import ConditionType
 from headrace_operator.decide.observation import PodObservation
@@ -40,8 +41,9 @@ def findings(
     deployment: Mapping[str, Any] | None,
     accepted: Finding,
     foreign_pods: Sequence[str],
+    failed: FailedRevision | None = None,
 ) -> tuple[Finding, ...]:
-    """Ready, Progressing and ModelLoaded."""
+    """Ready, Progressing and ModelLoaded. `failed` is the revision that was given up, where one was."""
     ready = _ready(spec, supply, desired=desired, deployment=deployment)
     if ready.reason == _STARTING and accepted.status == "False":
         ready = Finding(ConditionType.READY, "False", accepted.reason, accepted.message)
@@ -50,7 +52,7 @@ def findings(
         ready = Finding(ConditionType.READY, "True", FOREIGN_ENDPOINT, message)
     return (
         ready,
-        _progressing(spec, supply, desired=desired, deployment=deployment),
+        _progressing(spec, supply, desired=desired, deployment=deployment, failed=failed),
         _model_loaded(supply, desired=desired),
     )
 
@@ -66,7 +68,7 @@ def _ready(
     failed = first_failure(supply)
     if failed is not None:
         reason = failure_reason(failed, spec)
-        return Finding(ConditionType.READY, "False", reason, _failure_text(failed))
+        return Finding(ConditionType.READY, "False", reason, failure_text(failed))
     refused = _condition(deployment, "ReplicaFailure")
     if refused.get("status") == "True":
         message = str(refused.get("message") or "pods cannot be created")
@@ -76,19 +78,28 @@ def _ready(
 
 
 def _progressing(
-    spec: ServiceSpec, supply: Supply, *, desired: int, deployment: Mapping[str, Any] | None
+    spec: ServiceSpec,
+    supply: Supply,
+    *,
+    desired: int,
+    deployment: Mapping[str, Any] | None,
+    failed: FailedRevision | None,
 ) -> Finding:
-    progress, failed = _condition(deployment, "Progressing"), first_failure(supply)
+    kind, late = ConditionType.PROGRESSING, first_failure(supply)
+    if failed is not None:
+        message = f"back to the pods of the last spec that served; the new one: {failed.message}"
+        return Finding(kind, "False", "RolledBack", message)
+    progress, why = _condition(deployment, "Progressing"), ""
+    if late is not None:
+        why = f"{failure_reason(late, spec)}: {failure_text(late)}"
     if progress.get("status") == "False":
-        message = str(progress.get("message") or "pods of the new spec do not become ready")
-        if failed is not None:
-            message = f"{failure_reason(failed, spec)}: {_failure_text(failed)}"
-        return Finding(ConditionType.PROGRESSING, "False", "RolloutBlocked", message)
+        message = why or str(progress.get("message") or "pods of the new spec do not become ready")
+        return Finding(kind, "False", "RolloutBlocked", message)
+    if supply.is_rolling_out and any(lacks_gpu(pod, spec) for pod in supply.stuck):
+        return Finding(kind, "True", "RolloutBlocked", why)
     if supply.is_rolling_out:
-        message = "pods are being replaced"
-        if failed is not None:
-            message += f"; {failure_reason(failed, spec)}: {_failure_text(failed)}"
-        return Finding(ConditionType.PROGRESSING, "True", "RolloutInProgress", message)
+        message = "pods are being replaced" + (f"; {why}" if why else "")
+        return Finding(kind, "True", "RolloutInProgress", message)
     if supply.draining:
         names = ", ".join(pod.name for pod in supply.draining)
         return Finding(ConditionType.PROGRESSING, "True", "Draining", f"emptied before they go: {names}")
@@ -107,10 +118,10 @@ def _model_loaded(supply: Supply, *, desired: int) -> Finding:
     if failed is None:
         return Finding(ConditionType.MODEL_LOADED, "False", "Loading", "no pod has loaded the model yet")
     if failed.trouble == _OUT_OF_MEMORY:
-        return Finding(ConditionType.MODEL_LOADED, "False", "OutOfMemory", _failure_text(failed))
+        return Finding(ConditionType.MODEL_LOADED, "False", "OutOfMemory", failure_text(failed))
     if failed.trouble in _ENGINE_ENDED or failed.trouble is None:
-        return Finding(ConditionType.MODEL_LOADED, "False", "LoadFailed", _failure_text(failed))
-    return Finding(ConditionType.MODEL_LOADED, "Unknown", "NotStarted", _failure_text(failed))
+        return Finding(ConditionType.MODEL_LOADED, "False", "LoadFailed", failure_text(failed))
+    return Finding(ConditionType.MODEL_LOADED, "Unknown", "NotStarted", failure_text(failed))
 
 
 def first_failure(supply: Supply) -> PodObservation | None:
@@ -138,7 +149,8 @@ def failure_reason(pod: PodObservation, spec: ServiceSpec) -> str:
     return word or "ModelLoadFailed"
 
 
-def _failure_text(pod: PodObservation) -> str:
+def failure_text(pod: PodObservation) -> str:
+    """In a sentence, with what Kubernetes or the engine itself said last."""
     what = pod.trouble or "not ready within engine.startupTimeout"
     return f"pod {pod.name}: {what}" + (f": {pod.trouble_message}" if pod.trouble_message else "")
 

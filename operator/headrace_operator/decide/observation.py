@@ -91,6 +91,9 @@ class PodObservation:
     `Error` for an engine that ended. None where it is well or simply starting."""
     trouble_message: str | None = None
     draining_since_s: float | None = None
+    replica_set: str | None = None
+    template: str | None = None
+    """Digest of the pod template that it was made of."""
     is_left_alone: bool = False
     """Node autoscalers are asked to spare it."""
     scrape: Scrape | None = None
@@ -122,5 +125,7 @@ class Observation:
     """Since when this operator has scraped the service without a break longer than a window."""
     foreign_pods: tuple[str, ...] = ()
     """Pods with the service's label that are not its own: its Service sends them requests all the same."""
+    good_template: Mapping[str, Any] | None = None
+    """The pod template that every wanted pod was last ready with, where another is being tried or failed."""
     refused: Refused | None = None
     """What became of the plan that was just made of this very observation."""

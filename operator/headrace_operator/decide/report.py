@@ -3,6 +3,7 @@
 from typing import Any
 
 from headrace_operator.api.names import selector_text, service_url
+from headrace_operator.api.rollout_memory import RolloutMemory
 from headrace_operator.api.spec import Limits
 from headrace_operator.api.status import Condition
 from headrace_operator.api.status_document import StatusView, status_document
@@ -16,7 +17,13 @@ from headrace_operator.decide.verdict import Verdict
 
 
 def conditions_of(
-    situation: Situation, observation: Observation, verdict: Verdict, mandate: Mandate, *, accepted: Finding
+    situation: Situation,
+    observation: Observation,
+    verdict: Verdict,
+    mandate: Mandate,
+    *,
+    accepted: Finding,
+    memory: RolloutMemory,
 ) -> tuple[Condition, ...]:
     """All conditions, timed."""
     spec = situation.spec
@@ -29,6 +36,7 @@ def conditions_of(
             deployment=observation.children.get("Deployment"),
             accepted=accepted,
             foreign_pods=observation.foreign_pods,
+            failed=memory.failed,
         ),
         conditions.metrics_available(observation, situation.blindness),
         conditions.slo_met(spec, _attainment_ratio(situation, observation)),
@@ -38,7 +46,12 @@ def conditions_of(
 
 
 def status_of(
-    situation: Situation, observation: Observation, verdict: Verdict, found: tuple[Condition, ...]
+    situation: Situation,
+    observation: Observation,
+    verdict: Verdict,
+    found: tuple[Condition, ...],
+    *,
+    memory: RolloutMemory,
 ) -> dict[str, Any]:
     """The whole status document."""
     spec, previous, now_s = situation.spec, situation.previous, situation.now_s
@@ -71,6 +84,7 @@ def status_of(
             None if verdict.recommended is None else record.recommendation_document(verdict.recommended)
         ),
         history=record.history(previous, verdict.change, judged=verdict.outcome),
+        rollout=memory,
         conditions=found,
     )
     return status_document(view)

@@ -1,4 +1,4 @@
-"""How the pods of an older spec are replaced: one more first where it finds a GPU, else one less first.
+"""How strategy Auto replaces the pods of an older spec: one more first where it finds a GPU, else one less.
 
 A surge that no node has a GPU for would wait for ever beside the pods that hold them all. So once it has
 waited a while, one old pod is drained and replaced at a time, until the rollout is over. The live Deployment
@@ -8,7 +8,7 @@ is the memory of that.
 from collections.abc import Mapping
 from typing import Any
 
-from headrace_operator.api.spec import ServiceSpec
+from headrace_operator.api.spec import RolloutStrategy, ServiceSpec
 from headrace_operator.decide.supply import Supply, lacks_gpu
 
 PATIENCE_SHARE, MAX_PATIENCE_S = 0.1, 60.0
@@ -16,8 +16,8 @@ PATIENCE_SHARE, MAX_PATIENCE_S = 0.1, 60.0
 
 
 def surges(spec: ServiceSpec, supply: Supply, deployment: Mapping[str, Any] | None, *, now_s: float) -> bool:
-    """Whether a new pod is made before an old one goes."""
-    if not supply.is_rolling_out:
+    """Whether pods are replaced as `spec.rollout` says; else one goes before another comes."""
+    if spec.rollout.strategy is not RolloutStrategy.AUTO or not supply.is_rolling_out:
         return True
     if _replaces(deployment):
         return False

@@ -21,6 +21,7 @@ def assemble(
     children: Mapping[str, Mapping[str, Any]],
     pods: Iterable[Mapping[str, Any]],
     foreign_pods: Iterable[Mapping[str, Any]],
+    good_template: Mapping[str, Any] | None,
     windows: ServiceWindows,
     scrape_interval_s: float,
     now_s: float,
@@ -48,4 +49,5 @@ def assemble(
         recent=recent,
         observing_since_s=windows.observing_since_s,
         foreign_pods=tuple(pod["metadata"]["name"] for pod in foreign_pods if is_endpoint(pod)),
+        good_template=good_template,
     )

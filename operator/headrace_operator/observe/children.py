@@ -4,9 +4,11 @@ from collections.abc import Mapping
 from typing import Any
 
 from headrace_operator.api.names import engine_name
+from headrace_operator.api.rollout_memory import RolloutMemory
 from headrace_operator.kube.client import KubeClient
-from headrace_operator.kube.kinds import CHILDREN, SERVICES, Key
+from headrace_operator.kube.kinds import CHILDREN, REPLICA_SETS, SERVICES, Key
 from headrace_operator.kube.store import Store
+from headrace_operator.observe.revisions import kept_template
 
 
 class ChildrenView:
@@ -27,3 +29,15 @@ class ChildrenView:
             if child is not None:
                 found[kind.kind] = child
         return found
+
+    async def good_template(
+        self, memory: RolloutMemory | None, deployment: Mapping[str, Any] | None
+    ) -> dict[str, Any] | None:
+        """The pod template to go back to; None where all is well, or where it is not to be had."""
+        if memory is None or memory.good is None or deployment is None:
+            return None
+        if not memory.is_under_way and memory.failed is None:
+            return None
+        namespace = deployment["metadata"]["namespace"]
+        kept = await self._client.get(REPLICA_SETS, namespace, memory.good.replica_set)
+        return None if kept is None else kept_template(kept, memory.good, deployment)

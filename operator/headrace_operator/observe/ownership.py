@@ -72,6 +72,13 @@ def controller_uid(obj: Mapping[str, Any]) -> str | None:
     return uid if isinstance(uid, str) else None
 
 
+def controller_name(obj: Mapping[str, Any]) -> str | None:
+    """The name of the object's controller, None where it has none."""
+    reference = _controller(obj)
+    name = reference.get("name") if reference else None
+    return name if isinstance(name, str) else None
+
+
 def _controller(obj: Mapping[str, Any]) -> Mapping[str, Any] | None:
     references = obj["metadata"].get("ownerReferences") or ()
     return next((reference for reference in references if reference.get("controller") is True), None)

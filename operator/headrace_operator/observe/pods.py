@@ -8,7 +8,9 @@ from headrace_operator.api.names import CONTAINER, DRAINING_ANNOTATION, LEFT_ALO
 from headrace_operator.api.spec import Limits
 from headrace_operator.decide.observation import PodObservation, Scrape
 from headrace_operator.observe.last_words import last_words
+from headrace_operator.observe.ownership import controller_name
 from headrace_operator.observe.sample import PodSample
+from headrace_operator.render.pod_template import template_hash
 from headrace_operator.runtimes.metric_map import Gauge
 
 STARTING_REASONS = frozenset({"ContainerCreating", "PodInitializing"})
@@ -37,6 +39,8 @@ def observe_pod(
         trouble=trouble,
         trouble_message=message[:MAX_MESSAGE] if message else None,
         draining_since_s=unix_s(annotations.get(DRAINING_ANNOTATION)),
+        replica_set=controller_name(pod),
+        template=template_hash(pod),
         is_left_alone=LEFT_ALONE.items() <= annotations.items(),
         scrape=_scrape(newest, told) if newest else None,
     )

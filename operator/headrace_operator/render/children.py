@@ -2,6 +2,7 @@
 
 import json
 import math
+from collections.abc import Mapping
 from typing import Any
 
 from headrace_operator.api.names import (
@@ -19,14 +20,24 @@ from headrace_operator.render.pod_template import pod_template
 
 
 def children(
-    spec: ServiceSpec, *, replicas: int, limits: Limits, image: str, admin_keys: str, surge: bool = True
+    spec: ServiceSpec,
+    *,
+    replicas: int,
+    limits: Limits,
+    image: str,
+    admin_keys: str,
+    surge: bool = True,
+    template: Mapping[str, Any] | None = None,
 ) -> tuple[dict[str, Any], ...]:
-    """All of them, in the order in which they are to be applied: what pods need comes before the pods."""
+    """All of them, in the order in which they are to be applied: what pods need comes before the pods.
+    `template` is what pods are made of where that is not what the spec asks for.
+    """
+    template = template or pod_template(spec, image=image, admin_keys=admin_keys)
     return (
         config_map(spec, limits=limits, admin_keys=admin_keys),
         service(spec),
         pod_disruption_budget(spec),
-        deployment(spec, replicas=replicas, image=image, admin_keys=admin_keys, surge=surge),
+        deployment(spec, replicas=replicas, template=template, surge=surge),
     )
 
 
@@ -62,7 +73,7 @@ def pod_disruption_budget(spec: ServiceSpec) -> dict[str, Any]:
 
 
 def deployment(
-    spec: ServiceSpec, *, replicas: int, image: str, admin_keys: str, surge: bool
+    spec: ServiceSpec, *, replicas: int, template: Mapping[str, Any], surge: bool
 ) -> dict[str, Any]:
     """The engines. Without `surge`, one pod goes before another comes."""
     content = {
@@ -72,7 +83,7 @@ def deployment(
             "strategy": _strategy(spec, surge=surge),
             "revisionHistoryLimit": 3,
             "progressDeadlineSeconds": math.ceil(spec.rollout.progress_deadline_s),
-            "template": pod_template(spec, image=image, admin_keys=admin_keys),
+            "template": template,
         }
     }
     return child(spec, api_version="apps/v1", kind="Deployment", name=engine_name(spec.name), content=content)

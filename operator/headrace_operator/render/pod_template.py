@@ -14,6 +14,7 @@ from headrace_operator.api.names import (
     CONTAINER,
     HTTP_PORT,
     MODELS_MOUNT_PATH,
+    TEMPLATE_HASH_ANNOTATION,
     engine_name,
     labels,
 )
@@ -47,7 +48,16 @@ def pod_template(spec: ServiceSpec, *, image: str, admin_keys: str) -> dict[str,
         **_placement(spec),
     }
     annotations = {ADMIN_KEYS_HASH_ANNOTATION: digest(admin_keys)}
-    return {"metadata": {"labels": labels(spec.name), "annotations": annotations}, "spec": pod}
+    template = {"metadata": {"labels": labels(spec.name), "annotations": annotations}, "spec": pod}
+    annotations[TEMPLATE_HASH_ANNOTATION] = digest(template)
+    return template
+
+
+def template_hash(template: Mapping[str, Any]) -> str | None:
+    """The digest that a template, or a pod made of it, carries."""
+    annotations = (template.get("metadata") or {}).get("annotations") or {}
+    known: str | None = annotations.get(TEMPLATE_HASH_ANNOTATION)
+    return known
 
 
 def _container(spec: ServiceSpec, image: str) -> dict[str, Any]:

@@ -86,16 +86,16 @@ class Reconciler:
             raise blind.with_traceback(None)
         uid = service["metadata"]["uid"]
         children = await self.children.of(key, ask=isinstance(spec, ServiceSpec))
-        labelled = self.store.pods_of(key)
-        pods = await self.ownership.owned(
-            labelled, deployment=children.get(DEPLOYMENTS.kind), service_uid=uid
-        )
+        labelled, deployment = self.store.pods_of(key), children.get(DEPLOYMENTS.kind)
+        pods = await self.ownership.owned(labelled, deployment=deployment, service_uid=uid)
+        memory = read(service.get("status")).rollout
         observation = assemble(
             service,
             spec,
             children=children,
             pods=pods,
             foreign_pods=[pod for pod in labelled if pod not in pods],
+            good_template=await self.children.good_template(memory, deployment),
             windows=self.collector.windows_of(uid),
             scrape_interval_s=self.settings.scrape_interval_s,
             now_s=now_s,

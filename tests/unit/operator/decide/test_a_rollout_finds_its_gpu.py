@@ -73,7 +73,7 @@ def test_a_scale_up_that_finds_no_gpu_is_no_rollout():
 def test_while_it_waits_and_after_its_deadline_status_says_what_lacks():
     pods = (pod(0), pod(1), pending(10))
     waiting = condition(plan(pods, rolling(updated=1, replicas=3)), "Progressing")
-    assert (waiting["status"], waiting["reason"]) == ("True", "RolloutInProgress")
+    assert (waiting["status"], waiting["reason"]) == ("True", "RolloutBlocked")
     assert "InsufficientGPU" in waiting["message"]
     late = {"conditions": [{"type": "Progressing", "status": "False", "message": "timed out progressing"}]}
     blocked = plan(pods, rolling(updated=1, replicas=3, **late))
