@@ -1,7 +1,8 @@
 """Who may use the admin port: the holder of a signing key, or of the token file's content.
 
 Both files are read at each call, so a rotation needs no restart. A browser never may: any `Origin` or
-`Sec-Fetch-*` header refuses the call, whatever else it brings.
+`Sec-Fetch-*` header refuses the call, whatever else it brings. Who is refused is written down, and cannot
+fill a disk by it.
 """
 
 import hashlib
@@ -9,6 +10,7 @@ import hmac
 import json
 import logging
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -18,10 +20,12 @@ from headrace_engine.server.errors import invalid
 from headrace_engine.server.named import named
 from headrace_engine.server.signed_call import Call, CallRejected, Nonces, load_keys, verify
 
-log = logging.getLogger(__name__)
+audit = logging.getLogger("headrace.audit")
 
 LEAST_TOKEN_CHARACTERS = 43
 """256 bits in base64."""
+MOST_REFUSALS_LOGGED = 10
+REFUSALS_PERIOD_S = 60.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,10 +54,31 @@ class AdminCredentials:
                     raise ValueError(f"an admin token has {LEAST_TOKEN_CHARACTERS} characters or more")
 
 
+class Refusals:
+    """Writes down refused calls: so many in a period, and then how many more there were."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._since_s = -REFUSALS_PERIOD_S
+        self._num = 0
+
+    def tell(self, reason: str, path: str) -> None:
+        now_s = self._clock()
+        if now_s - self._since_s >= REFUSALS_PERIOD_S:
+            if self._num > MOST_REFUSALS_LOGGED:
+                left_out = self._num - MOST_REFUSALS_LOGGED
+                audit.warning("more admin calls were refused than written down", extra={"number": left_out})
+            self._since_s, self._num = now_s, 0
+        self._num += 1
+        if self._num <= MOST_REFUSALS_LOGGED:
+            audit.warning("admin call refused", extra={"reason": reason, "path": path[:200]})
+
+
 class AdminAuth:
     def __init__(self, credentials: AdminCredentials) -> None:
         self._credentials = credentials
         self._nonces = Nonces()
+        self._refusals = Refusals()
 
     def caller(self, request: Request, body: bytes | bytearray) -> str:
         """Who calls, for the audit line.
@@ -64,7 +89,7 @@ class AdminAuth:
         try:
             return self._caller(request, body)
         except (CallRejected, ValueError, OSError, KeyError) as error:
-            log.warning("admin call refused", extra={"reason": str(error), "path": request.url.path[:200]})
+            self._refusals.tell(str(error), request.url.path)
             raise invalid(None, "This call is not authorized.", code="unauthorized", status=401) from None
 
     def _caller(self, request: Request, body: bytes | bytearray) -> str:

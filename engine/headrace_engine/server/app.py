@@ -22,7 +22,7 @@ from headrace_engine.server.responses import CLIENT_CLOSED_REQUEST, error_respon
 from headrace_engine.server.service import Service
 from headrace_engine.server.telemetry_routes import telemetry_routes
 
-QUIET_PATHS = frozenset({"/livez", "/readyz", "/health", "/metrics"})
+QUIET_PATHS = frozenset({"/livez", "/readyz", "/health", "/metrics", "/v1/admin/telemetry"})
 
 
 def serving_app(service: Service) -> ASGIApp:

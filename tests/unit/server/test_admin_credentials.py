@@ -8,7 +8,7 @@ from cryptography.hazmat.primitives.asymmetric.ec import SECP256R1, generate_pri
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
-from headrace_engine.server.admin_auth import AdminCredentials
+from headrace_engine.server.admin_auth import MOST_REFUSALS_LOGGED, AdminCredentials, Refusals
 from headrace_engine.server.signed_call import key_id
 
 KEY = Ed25519PrivateKey.generate().public_key()
@@ -59,3 +59,16 @@ def test_a_token_that_can_be_guessed_is_refused(tmp_path) -> None:
     path.write_text("hunter2\n")
     with pytest.raises(ValueError, match="43 characters"):
         AdminCredentials(token_file=path).check()
+
+
+def test_a_flood_of_refused_calls_fills_no_disk(caplog) -> None:
+    now_s = [0.0]
+    refusals = Refusals(lambda: now_s[0])
+    for _ in range(5000):
+        refusals.tell("no bearer token", "/v1/admin/limits")
+    assert len(caplog.records) == MOST_REFUSALS_LOGGED
+    now_s[0] = 60.0
+    refusals.tell("no bearer token", "/" + "x" * 5000)
+    told = [vars(record) for record in caplog.records[MOST_REFUSALS_LOGGED:]]
+    assert [line.get("number") for line in told] == [5000 - MOST_REFUSALS_LOGGED, None]
+    assert len(told[-1]["path"]) == 200
