@@ -28,8 +28,11 @@ class Batch:
     """[R] int32, this step's tokens included"""
     block_tables: Tensor
     """[R, most blocks] int32"""
-    sampled: Tensor | None
-    """Indices of the tokens whose successor is sampled, in row order; None where every token's is."""
+    wanted: Tensor | None
+    """Indices of the tokens whose hidden state is wanted: those whose successor is sampled, in row order,
+    then those that are scored. None where every token's successor is sampled.
+    """
+    num_sampled: int
 
     @property
     def num_rows(self) -> int:
@@ -46,13 +49,15 @@ class Batch:
         token_ids = np.fromiter((token for row in rows for token in row.token_ids), np.int64, total)
         positions = np.arange(total, dtype=np.int64) + np.repeat(starts - query_starts[:-1], lengths)
         context_lengths = starts + lengths
+        sampled, scored = _wanted_indices(rows, query_starts)
         return cls(
             token_ids=torch.from_numpy(token_ids),
             positions=torch.from_numpy(positions),
             query_starts=torch.from_numpy(query_starts),
             context_lengths=torch.from_numpy(context_lengths),
             block_tables=torch.from_numpy(_block_tables(rows, -(-context_lengths // block_size))),
-            sampled=_sampled_indices(rows, query_starts, total),
+            wanted=None if len(sampled) == total else torch.tensor(sampled + scored, dtype=torch.int64),
+            num_sampled=len(sampled),
         )
 
 
@@ -63,9 +68,14 @@ def _block_tables(rows: tuple[Row, ...], num_blocks: NDArray[np.int32]) -> NDArr
     return tables
 
 
-def _sampled_indices(rows: tuple[Row, ...], query_starts: NDArray[np.int32], total: int) -> Tensor | None:
-    ends = query_starts[1:].tolist()
-    indices = [
-        index for row, end in zip(rows, ends, strict=True) for index in range(end - row.sampled_rows, end)
-    ]
-    return None if len(indices) == total else torch.tensor(indices, dtype=torch.int64)
+def _wanted_indices(rows: tuple[Row, ...], query_starts: NDArray[np.int32]) -> tuple[list[int], list[int]]:
+    """The tokens whose successors are sampled, and those whose successors are scored."""
+    sampled: list[int] = []
+    scored: list[int] = []
+    bounds = query_starts.tolist()
+    for row, start, end in zip(rows, bounds, bounds[1:], strict=False):
+        sampled += range(end - row.sampled_rows, end)
+        if row.scoring is not None:
+            first = start + row.scoring.offset
+            scored += range(first, first + len(row.scoring.successors))
+    return sampled, scored

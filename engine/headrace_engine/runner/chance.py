@@ -11,15 +11,8 @@ _PACK = struct.Struct("<q")
 
 
 def seed_key(seed: int) -> bytes:
-    """The key of a request that brings its own seed (any 64-bit integer)."""
+    """The key of a request's seed, any 64-bit integer."""
     return blake2b(_PACK.pack(seed), digest_size=16, person=b"headrace-seed").digest()
-
-
-def request_key(engine_seed: int, request_id: str) -> bytes:
-    """The key of a request without a seed: fixed for the engine's seed and the request's id."""
-    return blake2b(
-        request_id.encode(), key=_PACK.pack(engine_seed), digest_size=16, person=b"headrace-req"
-    ).digest()
 
 
 def uniform(key: bytes, position: int) -> float:

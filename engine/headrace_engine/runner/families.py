@@ -27,7 +27,11 @@ class Model(Protocol):
     """A loaded model of some family."""
 
     def forward(self, batch: Batch, kernels: Kernels) -> Tensor:
-        """Logits [sampled tokens, vocabulary] of one step."""
+        """The last hidden states [wanted tokens, hidden] of one step."""
+        ...
+
+    def logits(self, hidden: Tensor) -> Tensor:
+        """Logits [tokens, vocabulary] of hidden states."""
         ...
 
 

@@ -10,11 +10,10 @@ from pathlib import Path
 
 import torch
 
-from headrace_engine.core.plan import Outcome, Plan, Row
+from headrace_engine.core.plan import Outcome, Plan
 from headrace_engine.runner import memory
 from headrace_engine.runner.batch import Batch
 from headrace_engine.runner.budget import MemoryBudget, step_bytes, weight_bytes
-from headrace_engine.runner.chance import request_key, seed_key, uniform
 from headrace_engine.runner.config import ModelConfig
 from headrace_engine.runner.errors import ModelLoadError
 from headrace_engine.runner.families import Model, family
@@ -22,7 +21,7 @@ from headrace_engine.runner.kernels import Kernels
 from headrace_engine.runner.kernels.choose import choose_kernels
 from headrace_engine.runner.kv_cache import KVCache, KVShape, fit_blocks
 from headrace_engine.runner.model_directory import as_directory
-from headrace_engine.runner.sampler import Draw, sample
+from headrace_engine.runner.next_tokens import next_tokens, score_prompts
 from headrace_engine.runner.weights import Weights
 
 _DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16}
@@ -40,11 +39,9 @@ class ModelRunner:
         cache: KVCache,
         *,
         max_model_len: int,
-        seed: int,
     ) -> None:
         self._model = model
         self._kernels = kernels
-        self._seed = seed
         self._threads = torch.get_num_threads()
         self._bound_thread: int | None = None
         self.num_blocks = cache.num_blocks
@@ -72,13 +69,12 @@ class ModelRunner:
         max_num_seqs: int = _MAX_SEQS,
         max_num_batched_tokens: int = 2048,
         attention_backend: str = "auto",
-        seed: int = 0,
     ) -> "ModelRunner":
         """Loads the model of a directory (or of a GGUF file) and allocates its KV cache.
 
         `threads` None leaves torch's own choice; `max_model_len` None takes the model's; the KV cache is
         sized by `num_blocks`, else by `kv_cache_memory_bytes`, else so that `max_num_seqs` sequences of full
-        length fit as far as memory allows. `seed` is for requests that bring none.
+        length fit as far as memory allows.
 
         Raises:
             ModelLoadError: the model or the machine cannot do this; the message names the fix.
@@ -113,7 +109,7 @@ class ModelRunner:
         kernels = choose_kernels(
             cache, config.num_attention_heads, torch.get_num_threads(), attention_backend
         )
-        return cls(model, config, kernels, cache, max_model_len=length, seed=seed)
+        return cls(model, config, kernels, cache, max_model_len=length)
 
     def run(self, plan: Plan) -> Outcome:
         """Computes the rows of a plan, writes their keys and values, samples where a row samples."""
@@ -123,24 +119,13 @@ class ModelRunner:
             return Outcome({}, 0.0)
         with torch.inference_mode():
             batch = Batch.of(plan.rows, self.block_size)
-            logits = self._model.forward(batch, self._kernels)
-            tokens = sample(logits, [draw for row in plan.rows for draw in self._draws(row)])
-        sampled, at = {}, 0
-        for row in plan.rows:
-            if row.sampled_rows:
-                sampled[row.request_id] = tokens[at : at + row.sampled_rows]
-                at += row.sampled_rows
-        return Outcome(sampled, time.perf_counter() - began_s)
-
-    def _draws(self, row: Row) -> list[Draw]:
-        if not row.sampled_rows:
-            return []
-        if row.sampling.temperature == 0:
-            return [Draw(row.sampling, 0.0)] * row.sampled_rows
-        seed = row.sampling.seed
-        key = request_key(self._seed, row.request_id) if seed is None else seed_key(seed)
-        end = row.start + len(row.token_ids)
-        return [Draw(row.sampling, uniform(key, p)) for p in range(end - row.sampled_rows + 1, end + 1)]
+            hidden = self._model.forward(batch, self._kernels)
+            logits = self._model.logits(hidden[: batch.num_sampled])
+            sampled, logprobs = next_tokens(logits, plan.rows)
+            scored = score_prompts(
+                hidden[batch.num_sampled :], self._model.logits, self.vocab_size, plan.rows
+            )
+        return Outcome(sampled, time.perf_counter() - began_s, logprobs, scored)
 
     def _bind_threads(self) -> None:
         """OpenMP keeps its thread count per calling thread: the one that computes has to be told."""

@@ -1,11 +1,11 @@
 """From logits to token ids.
 
-Greedy is an argmax and nothing else. Pure temperature inverts the cumulative distribution. With `top_k` or
-`top_p` the few best candidates are found in two stages (maxima of groups, then the exact best inside the best
-groups) and the draw is among them; where they do not hold enough mass for `top_p`, that row is widened. The
-vocabulary is never sorted, and each row uses one uniform number that the caller draws.
+Greedy is an argmax and nothing else. Pure temperature inverts the cumulative distribution. With a filter the
+few best candidates are found and the draw is among them; where they do not hold all that the filters leave,
+that row is widened. The vocabulary is never sorted, and each row uses one uniform number that the caller
+draws.
 
-Order of filters: temperature, then `top_k`, then `top_p` on what is left, as in vLLM.
+Order of filters: temperature, then `min_p` and `top_k`, then `top_p` on what these left, as in vLLM.
 """
 
 from collections.abc import Sequence
@@ -16,11 +16,11 @@ from torch import Tensor
 from torch.nn import functional
 
 from headrace_engine.core.sampling import Sampling
+from headrace_engine.runner.candidates import top_candidates
 
 _COLDEST = 1e-5
 """Below this temperature logits would leave the range of float32: it is greedy."""
 _CANDIDATES = 64
-_GROUP_WIDTH = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +36,7 @@ class Draw:
 
     @property
     def is_filtered(self) -> bool:
-        return self.sampling.top_k > 0 or self.sampling.top_p < 1
+        return self.sampling.top_k > 0 or self.sampling.top_p < 1 or self.sampling.min_p > 0
 
 
 def sample(logits: Tensor, draws: Sequence[Draw]) -> list[int]:
@@ -103,15 +103,20 @@ def _choose(values: Tensor, total: Tensor, draws: Sequence[Draw]) -> tuple[Tenso
     `values` are in falling order; `total` is the logarithm of the whole row's mass.
     """
     count = values.shape[-1]
-    top_k = torch.tensor([[draw.sampling.top_k] for draw in draws], device=values.device)
-    top_p = torch.tensor([[draw.sampling.top_p] for draw in draws], device=values.device)
-    beyond = (top_k > 0) & (torch.arange(count, device=values.device) >= top_k)
-    values = values.masked_fill(beyond, -torch.inf)
-    total = torch.where(top_k > 0, values.logsumexp(dim=-1, keepdim=True), total)
+    top_k, top_p, min_p = (
+        torch.tensor([[getattr(draw.sampling, name)] for draw in draws], device=values.device)
+        for name in ("top_k", "top_p", "min_p")
+    )
+    too_many = (top_k > 0) & (torch.arange(count, device=values.device) >= top_k)
+    too_unlikely = values < values[:, :1] + min_p.log()
+    values = values.masked_fill(too_many | too_unlikely, -torch.inf)
+    is_cut = values[:, -1:].isneginf() | ((top_k > 0) & (top_k <= count))
+    total = torch.where(is_cut, values.logsumexp(dim=-1, keepdim=True), total)
     mass = (values - total).exp().cumsum(dim=-1)
     # The smallest set that reaches top_p: everything up to the first that does.
     last = (mass < top_p).sum(dim=-1, keepdim=True).clamp(max=count - 1)
-    suffices = torch.where(top_k > 0, top_k <= count, mass[:, -1:] >= top_p)
+    is_bounded = (top_k > 0) | (min_p > 0)
+    suffices = is_cut | (~is_bounded & (mass[:, -1:] >= top_p))
     return _invert(mass, mass.gather(1, last), draws), suffices[:, 0]
 
 
@@ -126,22 +131,3 @@ def _invert(mass: Tensor, whole: Tensor, draws: Sequence[Draw]) -> Tensor:
     # Rounding may lift the share to the whole, which no index exceeds.
     share = torch.minimum(uniforms * whole, torch.nextafter(whole, torch.zeros_like(whole)))
     return torch.searchsorted(mass, share, right=True)[:, 0]
-
-
-def top_candidates(values: Tensor, count: int) -> tuple[Tensor, Tensor]:
-    """The `count` largest of each row and their indices, in falling order; exact, in one pass over the row.
-
-    Each of the best `count` values stands in one of the `count` groups with the largest maxima.
-    """
-    rows, width = values.shape
-    groups = width // _GROUP_WIDTH
-    if groups <= 2 * count:
-        return values.topk(min(count, width), dim=-1)
-    grouped = values[:, : groups * _GROUP_WIDTH].view(rows, groups, _GROUP_WIDTH)
-    best_groups = grouped.amax(dim=-1).topk(count, dim=-1).indices
-    members = torch.arange(_GROUP_WIDTH, device=values.device)
-    indices = (best_groups[:, :, None] * _GROUP_WIDTH + members).flatten(1)
-    ungrouped = torch.arange(groups * _GROUP_WIDTH, width, device=values.device).expand(rows, -1)
-    indices = torch.cat((indices, ungrouped), dim=1)
-    best = values.gather(1, indices).topk(count, dim=-1)
-    return best.values, indices.gather(1, best.indices)

@@ -1,7 +1,7 @@
 """The decoder: embedding, layers, last norm, output head.
 
-Only the tokens that sample reach the head, the largest matrix of a small model. It keeps nothing between
-steps: the KV cache belongs to the kernels.
+Only the tokens that sample, or are scored, reach the head, the largest matrix of a small model. It keeps
+nothing between steps: the KV cache belongs to the kernels.
 """
 
 from collections.abc import Sequence
@@ -50,7 +50,7 @@ class Decoder:
         )
 
     def forward(self, batch: Batch, kernels: Kernels) -> Tensor:
-        """Logits [sampled tokens, vocabulary]; stores the step's keys and values on the way."""
+        """What the head reads, [wanted tokens, hidden]; stores the step's keys and values on the way."""
         step = Step(batch, kernels, {rope: rope.at(batch.positions) for rope in self._ropes})
         x = functional.embedding(batch.token_ids, self._embedding)
         if self._scale is not None:
@@ -58,11 +58,15 @@ class Decoder:
         delta: Tensor | None = None
         for layer in self._layers:
             delta = layer(x, delta, step)
-        if batch.sampled is not None:
-            x, delta = x[batch.sampled], None if delta is None else delta[batch.sampled]
-        if not len(x):
-            return x.new_empty(0, self._vocab_size)
-        logits = self._head(self._norm(kernels, x, delta))
+        if batch.wanted is not None:
+            x, delta = x[batch.wanted], None if delta is None else delta[batch.wanted]
+        return self._norm(kernels, x, delta) if len(x) else x
+
+    def logits(self, hidden: Tensor) -> Tensor:
+        """Logits [tokens, vocabulary] of what `forward` returned."""
+        if not len(hidden):
+            return hidden.new_empty(0, self._vocab_size)
+        logits = self._head(hidden)
         if self._softcap is None:
             return logits
         return self._softcap * torch.tanh(logits / self._softcap)
