@@ -4,8 +4,11 @@ No documentation routes, no cross-origin headers, no redirects. Whatever a clien
 error pages are never what it gets.
 """
 
-from fastapi import APIRouter, FastAPI, Request
+from collections.abc import Sequence
+
+from fastapi import APIRouter, Depends, FastAPI, Request
 from fastapi.exceptions import RequestValidationError
+from fastapi.params import Depends as DependsType
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 from starlette.responses import Response
@@ -21,13 +24,23 @@ from headrace_engine.server.openai_routes import openai_routes
 from headrace_engine.server.responses import CLIENT_CLOSED_REQUEST, error_response
 from headrace_engine.server.service import Service
 from headrace_engine.server.telemetry_routes import telemetry_routes
+from headrace_engine.telemetry.logs import request_id_in_log
 
 QUIET_PATHS = frozenset({"/livez", "/readyz", "/health", "/metrics", "/v1/admin/telemetry"})
 
 
 def serving_app(service: Service) -> ASGIApp:
-    """What clients reach."""
-    return _guarded(service, openai_routes(service), health_routes(service))
+    """What clients reach. Whoever adds a route need not think of keys: all ask for one, but those here that
+    ask for none.
+    """
+
+    async def identify(request: Request) -> None:
+        address = request.client.host if request.client else ""
+        request.state.claim = await service.serving().claim(request.headers, address)
+
+    return _guarded(
+        service, openai_routes(service), asks=[Depends(identify)], asks_nothing=health_routes(service)
+    )
 
 
 def admin_app(service: Service, auth: AdminAuth, drain: Drain, default_drain_s: float) -> ASGIApp:
@@ -37,8 +50,17 @@ def admin_app(service: Service, auth: AdminAuth, drain: Drain, default_drain_s: 
     return _guarded(service, limit_routes(service, calls), drains, telemetry_routes(service, calls))
 
 
-def _guarded(service: Service, *routers: APIRouter) -> ASGIApp:
-    app = FastAPI(openapi_url=None, docs_url=None, redoc_url=None, redirect_slashes=False)
+def _guarded(
+    service: Service,
+    *routers: APIRouter,
+    asks: Sequence[DependsType] = (),
+    asks_nothing: APIRouter | None = None,
+) -> ASGIApp:
+    app = FastAPI(
+        openapi_url=None, docs_url=None, redoc_url=None, redirect_slashes=False, dependencies=list(asks)
+    )
+    if asks_nothing is not None:
+        app.router.routes += asks_nothing.routes
     for router in routers:
         app.include_router(router)
     app.add_exception_handler(ApiError, _api_error)
@@ -71,4 +93,4 @@ async def _client_left(_request: Request, _error: Exception) -> Response:
 
 
 async def _own_fault(_request: Request, _error: Exception) -> Response:
-    return error_response(failed("The server failed on this request."))
+    return error_response(failed(f"The server failed on this request ({request_id_in_log.get()})."))

@@ -9,7 +9,7 @@ import uuid
 from collections.abc import AsyncIterator
 from typing import Any
 
-from fastapi import APIRouter, Depends, Request
+from fastapi import APIRouter, Request
 from starlette.responses import Response
 
 from headrace_engine.core.request import FinishReason
@@ -36,11 +36,8 @@ NO_USAGE = Usage(0, 0, 0)
 
 
 def openai_routes(service: Service) -> APIRouter:
-    async def identify(request: Request) -> None:
-        address = request.client.host if request.client else ""
-        request.state.claim = await service.serving().claim(request.headers, address)
-
-    router = APIRouter(dependencies=[Depends(identify)])
+    """Who asks, the app finds out: it stands in `request.state.claim`."""
+    router = APIRouter()
 
     @router.post("/v1/chat/completions")
     async def chat_completions(request: Request) -> Response:
