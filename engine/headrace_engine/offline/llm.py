@@ -21,10 +21,10 @@ from headrace_engine.offline.sampling_params import SamplingParams
 from headrace_engine.runner.chat_template import ChatTemplateError
 from headrace_engine.server.admission import engine_request
 from headrace_engine.server.config import ServeConfig
-from headrace_engine.server.engine import LoadedModel
 from headrace_engine.server.errors import ApiError
 from headrace_engine.server.loading import load_model
 from headrace_engine.server.loop import StepLoop
+from headrace_engine.server.model import LoadedModel
 from headrace_engine.server.output import Output
 from headrace_engine.server.parameters import (
     GenerationParameters,

@@ -3,9 +3,9 @@
 from headrace_engine.core.request import Request
 from headrace_engine.core.sampling import Sampling
 from headrace_engine.server.claim import ANYBODY, Claim
-from headrace_engine.server.engine import LoadedModel
 from headrace_engine.server.errors import invalid, too_long
 from headrace_engine.server.generation import Generation
+from headrace_engine.server.model import ServedModel
 from headrace_engine.server.output import Output
 from headrace_engine.server.parameters import ChatParameters, GenerationParameters
 from headrace_engine.server.service import Serving
@@ -60,7 +60,7 @@ def submit(
 
 
 def engine_request(
-    model: LoadedModel,
+    model: ServedModel,
     parameters: GenerationParameters,
     prompt: tuple[int, ...],
     request_id: str,
@@ -118,7 +118,7 @@ def _sampling(parameters: GenerationParameters) -> Sampling:
         temperature=1.0 if parameters.temperature is None else parameters.temperature,
         top_p=1.0 if parameters.top_p is None else parameters.top_p,
         top_k=max(0, parameters.top_k or 0),
-        seed=parameters.seed,
+        seed=0 if parameters.seed is None else parameters.seed,
     )
 
 

@@ -1,8 +1,8 @@
 """Tells a stuck loop from a busy one, from memory alone.
 
-The loop's thread writes, the server's thread reads; each field is one reference, so no lock is needed. A
-loop without work is healthy for ever; one with work must finish a step within `stalled_after_s`: long enough
-for the slowest of the latest steps, many times over, and for the first large one of a slow machine.
+A loop without work is healthy for ever; one with work must finish a step within `stalled_after_s`: long
+enough for the slowest of the latest steps, many times over, and for the first large one of a slow machine. The
+loop keeps a `Heartbeat`; what that says goes to HTTP once a second, whose `Pulses` notice silence too.
 """
 
 from collections import deque
@@ -16,6 +16,8 @@ STEPS_REMEMBERED = 128
 
 
 class Heartbeat:
+    """The loop's thread writes, another reads; each field is one reference, so no lock is needed."""
+
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
         self._waiting_since_s: float | None = None
@@ -40,9 +42,35 @@ class Heartbeat:
         self._waiting_since_s = self._clock()
 
     @property
+    def waiting_since_s(self) -> float | None:
+        """Since when a step is waited for; None without work."""
+        return self._waiting_since_s
+
+    @property
     def stalled_after_s(self) -> float:
         return max(LEAST_STALL_S, STALL_FACTOR * self._slowest_s, STALL_TOKEN_S * self._planned_tokens)
 
+
+class Pulses:
+    """What HTTP knows of the loop, which is in another thread or process."""
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self._clock = clock
+        self._heard_s = clock()
+        self._waiting_since_s: float | None = None
+        self._stalled_after_s = LEAST_STALL_S
+
+    def heard(self) -> None:
+        """Something came: whoever sent it runs."""
+        self._heard_s = self._clock()
+
+    def pulse(self, waiting_since_s: float | None, stalled_after_s: float) -> None:
+        """What the heartbeat says, on the same clock."""
+        self._waiting_since_s, self._stalled_after_s = waiting_since_s, stalled_after_s
+
     def stalled(self) -> bool:
-        waiting_since_s = self._waiting_since_s
-        return waiting_since_s is not None and self._clock() - waiting_since_s > self.stalled_after_s
+        """A step takes too long, or nothing at all is heard."""
+        since_s = (
+            self._heard_s if self._waiting_since_s is None else min(self._heard_s, self._waiting_since_s)
+        )
+        return self._clock() - since_s > self._stalled_after_s

@@ -4,15 +4,19 @@ done.
 
 import json
 import logging
+from collections.abc import Callable
 from dataclasses import fields
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from headrace_engine.core.limits import Capacity, Limits
 from headrace_engine.runner.model_directory import resolve_model
 from headrace_engine.server.config import ServeConfig, compute_threads, usable_cpus
-from headrace_engine.server.engine import LoadedModel
+from headrace_engine.server.model import LoadedModel, ModelFacts
 from headrace_engine.server.named import named
+
+if TYPE_CHECKING:
+    from headrace_engine.runner.model_runner import ModelRunner
 
 log = logging.getLogger(__name__)
 
@@ -23,9 +27,29 @@ def load_model(config: ServeConfig) -> LoadedModel:
     Raises:
         ModelLoadError: it cannot be served; the message names the fix.
     """
-    directory = resolve_model(config.model)
-    from headrace_engine.runner.model_runner import ModelRunner  # noqa: PLC0415
+    directories: list[Path] = []
+    runner, facts = load_runner(config, directories.append)
     from headrace_engine.runner.tokenizer import Tokenizer  # noqa: PLC0415
+
+    return LoadedModel(
+        runner=runner,
+        tokenizer=Tokenizer.load(directories[0]),
+        capacity=facts.capacity,
+        vocab_size=facts.vocab_size,
+        eos_token_ids=facts.eos_token_ids,
+        dtype=facts.dtype,
+    )
+
+
+def load_runner(config: ServeConfig, found: Callable[[Path], None]) -> tuple["ModelRunner", ModelFacts]:
+    """The model with its KV cache, and no tokenizer. `found` is told its directory, before weights are read.
+
+    Raises:
+        ModelLoadError: as above.
+    """
+    directory = resolve_model(config.model)
+    found(directory)
+    from headrace_engine.runner.model_runner import ModelRunner  # noqa: PLC0415
 
     runner = ModelRunner.load(
         directory,
@@ -37,18 +61,16 @@ def load_model(config: ServeConfig) -> LoadedModel:
         num_blocks=config.num_gpu_blocks_override,
         max_num_seqs=config.max_num_seqs,
         max_num_batched_tokens=config.max_num_batched_tokens,
-        seed=config.seed,
     )
-    return LoadedModel(
-        runner=runner,
-        tokenizer=Tokenizer.load(directory),
-        capacity=Capacity(
-            max_num_seqs=config.max_num_seqs,
-            max_num_batched_tokens=config.max_num_batched_tokens,
-            max_model_len=runner.max_model_len,
-            num_blocks=runner.num_blocks,
-            block_size=runner.block_size,
-        ),
+    capacity = Capacity(
+        max_num_seqs=config.max_num_seqs,
+        max_num_batched_tokens=config.max_num_batched_tokens,
+        max_model_len=runner.max_model_len,
+        num_blocks=runner.num_blocks,
+        block_size=runner.block_size,
+    )
+    return runner, ModelFacts(
+        capacity=capacity,
         vocab_size=runner.vocab_size,
         eos_token_ids=runner.eos_token_ids,
         dtype=runner.dtype,

@@ -14,12 +14,13 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future
-from typing import Protocol, TypeVar
+from typing import TypeVar
 
 from headrace_engine.core.plan import Event, Finished, Outcome, Plan, Rejection
 from headrace_engine.core.request import FinishReason, Request
 from headrace_engine.core.scheduler import Scheduler
 from headrace_engine.server.heartbeat import Heartbeat
+from headrace_engine.server.model import Runner
 from headrace_engine.telemetry.report import Step, StepReport
 
 log = logging.getLogger(__name__)
@@ -32,12 +33,6 @@ to.
 LAST_STEP_S = 5.0
 NOTHING = Outcome({}, 0.0)
 FAILED = "The engine failed and is restarting."
-
-
-class Runner(Protocol):
-    """Computes a plan. The one thing the loop asks of a model."""
-
-    def run(self, plan: Plan) -> Outcome: ...
 
 
 class StepLoop:

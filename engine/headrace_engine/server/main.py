@@ -8,12 +8,13 @@ import socket
 import sys
 
 from headrace_engine.core.limits import Limits
+from headrace_engine.link.hosts import ProcessHost
 from headrace_engine.server.api_keys import Tenancy
 from headrace_engine.server.banner import facts
 from headrace_engine.server.config import ServeConfig
 from headrace_engine.server.http_limits import HttpLimits
 from headrace_engine.server.http_server import address, listen
-from headrace_engine.server.loading import load_model, starting_limits
+from headrace_engine.server.loading import starting_limits
 from headrace_engine.server.named import named
 from headrace_engine.server.serve import EngineProcess
 from headrace_engine.server.service import Serving
@@ -36,7 +37,7 @@ def run(config: ServeConfig, *, log_level: str) -> int:
     except (ValueError, OSError) as error:
         log.error("cannot start", extra={"reason": str(error)})  # noqa: TRY400 - the reason says it all
         return BAD_CONFIGURATION
-    code = asyncio.run(_serve(config, limits, serving_socket, admin_socket))
+    code = asyncio.run(_serve(config, limits, serving_socket, admin_socket, log_level=log_level))
     log.info("exit", extra={"code": code})
     logging.shutdown()
     # A model that is still being loaded on its thread would take the interpreter's own shutdown down with it.
@@ -53,7 +54,12 @@ def _checked(config: ServeConfig) -> Limits:
 
 
 async def _serve(
-    config: ServeConfig, limits: Limits, serving_socket: socket.socket, admin_socket: socket.socket | None
+    config: ServeConfig,
+    limits: Limits,
+    serving_socket: socket.socket,
+    admin_socket: socket.socket | None,
+    *,
+    log_level: str,
 ) -> int:
     addresses = {
         "api": address(serving_socket) + "/v1",
@@ -69,7 +75,7 @@ async def _serve(
             _print(told)
 
     process = EngineProcess(
-        *(config, limits, lambda: load_model(config)),
+        *(config, limits, ProcessHost(config, log_level)),
         serving_socket=serving_socket,
         admin_socket=admin_socket,
         http_limits=HttpLimits.of(config.max_num_seqs + limits.max_num_queued_reqs, _max_open_files()),

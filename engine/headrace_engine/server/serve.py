@@ -12,17 +12,16 @@ import logging
 import signal
 import socket
 import threading
+import time
 from collections.abc import Callable
 from datetime import UTC, datetime
 from importlib.metadata import version
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from headrace_engine.core.contract import Contract
 from headrace_engine.core.limits import Limits
-from headrace_engine.core.policies import policy_of
-from headrace_engine.core.prefill_rate import PrefillRate
-from headrace_engine.core.scheduler import Scheduler
-from headrace_engine.core.tenants import Tenants
+from headrace_engine.link.client import CoreLink, CoreLostError
+from headrace_engine.link.hosts import CoreHost
 from headrace_engine.runner.errors import ModelLoadError
 from headrace_engine.server.active_limits import ActiveLimits
 from headrace_engine.server.admin_auth import AdminAuth
@@ -30,10 +29,13 @@ from headrace_engine.server.api_keys import ApiKeys
 from headrace_engine.server.app import admin_app, serving_app
 from headrace_engine.server.config import ServeConfig
 from headrace_engine.server.drain import Drain
-from headrace_engine.server.engine import Engine, LoadedModel
+from headrace_engine.server.engine import Engine
+from headrace_engine.server.heartbeat import Pulses
 from headrace_engine.server.http_limits import HttpLimits
 from headrace_engine.server.http_server import HttpServer
 from headrace_engine.server.json_shape import BodyBounds
+from headrace_engine.server.loop import LAST_STEP_S
+from headrace_engine.server.model import ServedModel
 from headrace_engine.server.prompts import Prompts
 from headrace_engine.server.rules import Rules
 from headrace_engine.server.service import Phase, Service, Serving
@@ -47,18 +49,17 @@ if TYPE_CHECKING:
     from headrace_engine.telemetry.traces import Traces
 
 log = logging.getLogger(__name__)
+T = TypeVar("T")
 
 
 class EngineProcess:
-    """One engine, from its sockets to its exit code. `load` runs on a thread of its own; `limits` are those
-    to start with.
-    """
+    """One engine, from its sockets to its exit code: `host` runs its core, which starts with `limits`."""
 
     def __init__(
         self,
         config: ServeConfig,
         limits: Limits,
-        load: Callable[[], LoadedModel],
+        host: CoreHost,
         *,
         serving_socket: socket.socket,
         admin_socket: socket.socket | None = None,
@@ -67,7 +68,8 @@ class EngineProcess:
     ) -> None:
         self._config = config
         self._limits = limits
-        self._load = load
+        self._host = host
+        self._link: CoreLink | None = None
         self._on_ready = on_ready
         self._sockets = (serving_socket, admin_socket)
         self.service = Service(config.names, http_limits)
@@ -132,7 +134,8 @@ class EngineProcess:
         return 1 if stuck or self._failed.is_set() else 0
 
     async def _open(self) -> None:
-        model = await _in_thread(self._load)
+        link = await self._connect()
+        model = await self._loaded(link)
         config, limits, names = self._config, self._limits, self._config.names
         metrics = Metrics(model_name=names[0], max_model_len=model.capacity.max_model_len, slo=config.slo)
         records = Records()
@@ -142,10 +145,9 @@ class EngineProcess:
         api_keys = None if config.api_keys is None else ApiKeys(config.api_keys)
         contract = Contract() if api_keys is None else api_keys.tenancy.contract
         rules = Rules(limits, config.scheduling_policy, contract)
-        scheduler = _scheduler(model, rules, config)
         observers = (recorder.record, records.record)
         engine = Engine(
-            *(model, scheduler, observers),
+            *(model, link, observers),
             on_failure=self._engine_failed,
             on_submit=() if traces is None else (traces.submitted,),
         )
@@ -166,9 +168,20 @@ class EngineProcess:
             api_keys=api_keys,
             started_unix_s=now_unix_s(),
         )
-        engine.start()
+        link.open(rules, enable_prefix_caching=config.enable_prefix_caching)
         self.service.open(self._serving)
         self._on_ready(self._serving)
+
+    async def _connect(self) -> CoreLink:
+        end = self._host.start()
+        self._link = await CoreLink.connect(end, Pulses(time.monotonic))
+        return self._link
+
+    async def _loaded(self, link: CoreLink) -> ServedModel:
+        """The tokenizer is read beside the weights. Raises `ModelLoadError`, `CoreLostError`."""
+        directory = await link.found
+        tokenizer = await _in_thread(lambda: self._host.tokenizer(directory))
+        return ServedModel.of(await link.loaded, tokenizer)
 
     def _engine_failed(self) -> None:
         self.service.fail()
@@ -177,13 +190,24 @@ class EngineProcess:
     async def _close(self) -> None:
         if self._serving is not None:
             self._serving.prompts.close()
-            await asyncio.to_thread(self._serving.engine.stop)
+        if self._link is not None:
+            await self._end_core(self._link)
         if self._traces is not None:
             await asyncio.to_thread(self._traces.close)
 
+    async def _end_core(self, link: CoreLink) -> None:
+        """One that is still loading has nothing to end well."""
+        within_s = 0.0 if self._serving is None else LAST_STEP_S + 1
+        link.stop()
+        await asyncio.wait([link.lost], timeout=within_s)
+        link.close()
+        died_of = await asyncio.to_thread(self._host.end, within_s)
+        if died_of is not None:
+            log.error("the engine core is gone", extra={"reason": died_of})
+
 
 def _refused(error: BaseException) -> int:
-    if isinstance(error, ModelLoadError):
+    if isinstance(error, ModelLoadError | CoreLostError | OSError):
         log.error("cannot serve", extra={"reason": str(error)})
     else:
         log.error("loading failed", exc_info=error)
@@ -203,25 +227,13 @@ def _traces(config: ServeConfig) -> "Traces | None":
     return Traces.to(config.otlp_traces_endpoint, config.names[0])
 
 
-def _scheduler(model: LoadedModel, rules: Rules, config: ServeConfig) -> Scheduler:
-    tenants, rate = Tenants(rules.contract), PrefillRate()
-    return Scheduler(
-        capacity=model.capacity,
-        limits=rules.limits,
-        policy=policy_of(rules.policy, tenants, rate),
-        tenants=tenants,
-        prefill_rate=rate,
-        enable_prefix_caching=config.enable_prefix_caching,
-    )
-
-
-def _fingerprint(config: ServeConfig, model: LoadedModel) -> str:
+def _fingerprint(config: ServeConfig, model: ServedModel) -> str:
     """Equal fingerprints and seeds give equal answers: what decides them besides the request."""
     facts = f"{version('headrace')}|{config.model}|{model.dtype}|{config.seed}"
     return f"fp_{hashlib.sha256(facts.encode()).hexdigest()[:10]}"
 
 
-def _cache_facts(model: LoadedModel, config: ServeConfig) -> dict[str, str]:
+def _cache_facts(model: ServedModel, config: ServeConfig) -> dict[str, str]:
     return {
         "block_size": str(model.capacity.block_size),
         "num_gpu_blocks": str(model.capacity.num_blocks),
@@ -230,26 +242,22 @@ def _cache_facts(model: LoadedModel, config: ServeConfig) -> dict[str, str]:
     }
 
 
-async def _in_thread(load: Callable[[], LoadedModel]) -> LoadedModel:
-    """On a daemon thread: leaving while a model is being loaded does not wait for it."""
+async def _in_thread(work: Callable[[], T]) -> T:
+    """On a daemon thread: leaving meanwhile does not wait for it."""
     loop = asyncio.get_running_loop()
-    loaded: asyncio.Future[LoadedModel] = loop.create_future()
+    done: asyncio.Future[T] = loop.create_future()
 
-    def settle(model: LoadedModel | None, error: BaseException | None) -> None:
-        if loaded.cancelled():
-            return
-        if error is not None:
-            loaded.set_exception(error)
-        elif model is not None:
-            loaded.set_result(model)
+    def settle(settled: Callable[[Any], None], outcome: Any) -> None:
+        if not done.cancelled():
+            settled(outcome)
 
-    def work() -> None:
+    def run() -> None:
         try:
-            outcome: tuple[LoadedModel | None, BaseException | None] = (load(), None)
+            outcome: tuple[Callable[[Any], None], Any] = (done.set_result, work())
         except BaseException as error:  # noqa: BLE001 - the loop's to report
-            outcome = (None, error)
+            outcome = (done.set_exception, error)
         if not loop.is_closed():
             loop.call_soon_threadsafe(settle, *outcome)
 
-    threading.Thread(target=work, name="load-model", daemon=True).start()
-    return await loaded
+    threading.Thread(target=run, name="read-tokenizer", daemon=True).start()
+    return await done

@@ -21,11 +21,12 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from headrace_engine.core.limits import Capacity
 from headrace_engine.core.plan import Outcome, Plan, Row
+from headrace_engine.link.hosts import ThreadHost
 from headrace_engine.server.config import ServeConfig
-from headrace_engine.server.engine import LoadedModel
 from headrace_engine.server.http_limits import HttpLimits
 from headrace_engine.server.http_server import address, listen
 from headrace_engine.server.loading import starting_limits
+from headrace_engine.server.model import LoadedModel
 from headrace_engine.server.serve import EngineProcess
 
 T = TypeVar("T")
@@ -124,7 +125,7 @@ class RunningServer:
             self.process = EngineProcess(
                 self.config,
                 starting_limits(self.config),
-                load,
+                ThreadHost(load),
                 serving_socket=serving,
                 admin_socket=admin,
                 http_limits=limits,
@@ -219,7 +220,14 @@ def make_server(
     block_size = 4
     model = Alphabet(num_blocks=num_blocks, block_size=block_size, step_s=step_s)
     capacity = Capacity(max_num_seqs, max_num_batched_tokens, max_model_len, num_blocks, block_size)
-    loaded = LoadedModel(model, Bytes(), capacity, VOCABULARY, frozenset({EOS}), "float32")
+    loaded = LoadedModel(
+        runner=model,
+        tokenizer=Bytes(),
+        capacity=capacity,
+        vocab_size=VOCABULARY,
+        eos_token_ids=frozenset({EOS}),
+        dtype="float32",
+    )
     settings = ServeConfig(
         model="alphabet",
         max_num_seqs=max_num_seqs,
