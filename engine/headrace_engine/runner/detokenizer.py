@@ -77,17 +77,28 @@ class WindowDecoder:
         return text[len(before) :]
 
 
-def token_bytes(tokenizer: Tokenizer, skipped: Collection[int]) -> list[bytes] | None:
-    """The bytes of every id of a byte-level vocabulary, skipped ones empty; None for another kind."""
+def token_bytes(tokenizer: Tokenizer) -> list[bytes] | None:
+    """The bytes of every id of a byte-level vocabulary, added tokens by name; None for another kind."""
     if not isinstance(tokenizer.decoder, decoders.ByteLevel):
         return None
     byte_of = _byte_of_character()
     vocabulary = tokenizer.get_vocab(with_added_tokens=True)
     found = [b""] * (1 + max(vocabulary.values(), default=-1))
     for token, index in vocabulary.items():
-        if index not in skipped:
-            found[index] = _to_bytes(token, byte_of)
+        found[index] = _to_bytes(token, byte_of)
     return found
+
+
+def without(bytes_of: Sequence[bytes], skipped: Collection[int]) -> list[bytes]:
+    """The same, where some ids stand for nothing."""
+    return [b"" if index in skipped else each for index, each in enumerate(bytes_of)]
+
+
+def piece_bytes(piece: str) -> bytes:
+    """What a piece of a SentencePiece vocabulary stands for: a byte token its byte, a low line a space."""
+    if _BYTE_TOKEN.fullmatch(piece):
+        return bytes([int(piece[3:-1], 16)])
+    return piece.replace("\u2581", " ").encode()
 
 
 def byte_token_ids(tokenizer: Tokenizer) -> frozenset[int]:

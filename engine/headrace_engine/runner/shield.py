@@ -24,6 +24,11 @@ class Shield:
         self._covered: list[str] = []
 
     @property
+    def end_mark(self) -> str:
+        """A word that nobody else can write, and a space."""
+        return f"{self._nonce}end "
+
+    @property
     def is_used(self) -> bool:
         """Whether anything had to be covered. Almost never."""
         return bool(self._covered)

@@ -8,6 +8,7 @@ encode it.
 
 import logging
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,9 @@ from headrace_engine.runner.detokenizer import (
     IncrementalDecoder,
     WindowDecoder,
     byte_token_ids,
+    piece_bytes,
     token_bytes,
+    without,
 )
 from headrace_engine.runner.errors import ModelLoadError
 from headrace_engine.runner.model_directory import MAX_JSON_BYTES, as_directory, file_in
@@ -39,7 +42,8 @@ class Tokenizer:
         added = controlled.get_added_tokens_decoder()
         self._control = {token.content: index for index, token in added.items() if token.special}
         self._control_ids = frozenset(self._control.values())
-        self._bytes_of = token_bytes(controlled, self._control_ids)
+        self._bytes_of = token_bytes(controlled)
+        self._text_bytes_of = self._bytes_of and without(self._bytes_of, self._control_ids)
         self._byte_tokens = byte_token_ids(controlled) if self._bytes_of is None else frozenset()
 
     @classmethod
@@ -76,26 +80,48 @@ class Tokenizer:
     def has_chat_template(self) -> bool:
         return self._template is not None
 
-    def encode(self, text: str) -> list[int]:
+    def encode(self, text: str, *, add_special_tokens: bool = True) -> list[int]:
         """The ids of a text from outside, with what the model expects around every text (a beginning
-        token, say).
+        token, say) unless that is unwanted.
         """
-        return self._ids(self._plain, text, add_special_tokens=True)
+        return self._ids(self._plain, text, add_special_tokens=add_special_tokens)
 
-    def decode(self, token_ids: Sequence[int]) -> str:
-        """The text of ids, control tokens left out, invalid UTF-8 as U+FFFD."""
-        return self._controlled.decode(list(token_ids), skip_special_tokens=True)
+    def decode(self, token_ids: Sequence[int], *, skip_special_tokens: bool = True) -> str:
+        """The text of ids, control tokens left out or spelled, invalid UTF-8 as U+FFFD."""
+        return self._controlled.decode(list(token_ids), skip_special_tokens=skip_special_tokens)
 
-    def decoder(self) -> IncrementalDecoder:
+    def decoder(self, *, skip_special_tokens: bool = True) -> IncrementalDecoder:
         """A decoder for one stream."""
-        if self._bytes_of is not None:
-            return ByteLevelDecoder(self._bytes_of)
-        return WindowDecoder(self.decode, self._control_ids, self._byte_tokens)
+        bytes_of = self._text_bytes_of if skip_special_tokens else self._bytes_of
+        if bytes_of is not None:
+            return ByteLevelDecoder(bytes_of)
+        skipped = self._control_ids if skip_special_tokens else frozenset()
+        return WindowDecoder(
+            partial(self.decode, skip_special_tokens=skip_special_tokens), skipped, self._byte_tokens
+        )
+
+    def token_string(self, token_id: int) -> str:
+        """A token as its vocabulary has it; empty for an id that it lacks."""
+        return self._controlled.id_to_token(token_id) or ""
+
+    def token_bytes(self, token_id: int) -> bytes:
+        """What a token stands for; a control token for its own name, an id that the vocabulary lacks for
+        nothing.
+        """
+        if self._bytes_of is None:
+            return piece_bytes(self.token_string(token_id))
+        return self._bytes_of[token_id] if token_id < len(self._bytes_of) else b""
 
     def apply_chat_template(
-        self, messages: Sequence[Mapping[str, Any]], *, add_generation_prompt: bool = True, **variables: Any
+        self,
+        messages: Sequence[Mapping[str, Any]],
+        *,
+        add_generation_prompt: bool = True,
+        continue_final_message: bool = False,
+        **variables: Any,
     ) -> list[int]:
-        """The ids of a conversation, as the model was taught to read one.
+        """The ids of a conversation, as the model was taught to read one; with `continue_final_message` they
+        end with the last message's text, and nothing after it. `variables` are the template's own.
 
         Raises:
             ChatTemplateError: the template refuses these messages, or the model has none.
@@ -105,11 +131,14 @@ class Tokenizer:
                 "this model has no chat template: use /v1/completions, or add chat_template.jinja"
             )
         shield = Shield(self._control)
+        covered = shield.cover([_with_text_content(message) for message in messages])
+        if continue_final_message:
+            covered[-1]["content"] += shield.end_mark
         rendered = self._template.render(
-            shield.cover([_with_text_content(message) for message in messages]),
-            add_generation_prompt=add_generation_prompt,
-            **shield.cover(variables),
+            covered, add_generation_prompt=add_generation_prompt, **shield.cover(variables)
         )
+        if continue_final_message:
+            rendered = _ended(rendered, shield.end_mark)
         if not shield.is_used:
             return self._ids(self._controlled, rendered, add_special_tokens=False)
         ids: list[int] = []
@@ -132,3 +161,13 @@ def _with_text_content(message: Mapping[str, Any]) -> dict[str, Any]:
     if isinstance(content, list):
         content = "\n".join(part["text"] for part in content)
     return {**message, "content": content}
+
+
+def _ended(rendered: str, mark: str) -> str:
+    """What stands before the mark. It ends with a space: a template that trims what it is given trims that,
+    and would have trimmed the message.
+    """
+    before, found, after = rendered.rpartition(mark.rstrip())
+    if not found:
+        raise ChatTemplateError("the model's chat template does not end with the last message")
+    return before if after.startswith(" ") else before.rstrip()
