@@ -11,7 +11,6 @@ import typer
 
 from headrace_engine.core.policies import PolicyName
 
-MAX_NAME_CHARACTERS = 256
 MODEL, LIMITS, CACHE, HTTP, ADMIN, OBJECTIVES = (
     *("Model", "Scheduler limits", "KV cache", "HTTP"),
     *("Admin port", "Service level objectives"),
@@ -74,12 +73,6 @@ def _finite(value: float | None) -> float | None:
     return value
 
 
-def _nameable(names: list[str] | None) -> list[str] | None:
-    if names and not all(0 < len(name) <= MAX_NAME_CHARACTERS for name in names):
-        raise typer.BadParameter(f"a name has 1 to {MAX_NAME_CHARACTERS} characters.")
-    return names
-
-
 def register(root: typer.Typer) -> None:
     """Adds the commands where the engine is installed."""
     if find_spec("torch") is None:
@@ -106,7 +99,7 @@ def serve(
     ] = None,
     served_model_name: Annotated[
         list[str] | None,
-        _flag(MODEL, "Name in the API; may be repeated.", "--served-model-name", callback=_nameable),
+        _flag(MODEL, "Name in the API; may be repeated.", "--served-model-name"),
     ] = None,
     dtype: Annotated[str, _flag(MODEL, "auto, float32 or bfloat16.", "--dtype")] = "auto",
     max_model_len: Annotated[

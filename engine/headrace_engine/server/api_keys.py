@@ -30,6 +30,7 @@ MAX_FAILURES_PER_S = 10
 """From one address; then it is told to wait."""
 MAX_AUTHORIZATION_CHARACTERS = 512
 """No key is longer: what is, is refused without being looked at."""
+_TENANT = re.compile(r"[A-Za-z0-9._-]{1,64}")
 _DIGEST = re.compile(r"[0-9a-f]{64}")
 
 
@@ -55,8 +56,8 @@ class Tenancy:
         for number, (digest, tenant) in enumerate(keys.items(), start=1):
             if not _DIGEST.fullmatch(digest):
                 raise ValueError(f"key {number} is no SHA-256 digest in lower-case hex")
-            if not isinstance(tenant, str) or not 0 < len(tenant) <= 64:
-                raise ValueError(f"key {number} names no tenant, of 1 to 64 characters")
+            if not isinstance(tenant, str) or not _TENANT.fullmatch(tenant):
+                raise ValueError(f"key {number} names no tenant, of 1 to 64 letters, digits, dots and dashes")
         tenants = {bytes.fromhex(digest): tenant for digest, tenant in keys.items()}
         return cls(tenants, Contract().changed(document.get("tenants", {})))
 

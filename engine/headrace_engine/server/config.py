@@ -1,12 +1,17 @@
 """What `headrace serve` was told: one frozen value, made from flags and environment at the edge."""
 
 import os
+import re
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from headrace_engine.core.policies import PolicyName
 from headrace_engine.server.admin_auth import AdminCredentials
 from headrace_engine.telemetry.metrics import SLO
+
+MAX_NAME_CHARACTERS = 256
+_NAME = re.compile(rf"[\w.:/@+-]{{1,{MAX_NAME_CHARACTERS}}}")
+"""A name stands in replies, logs, labels of metrics and dashboards."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,7 +47,15 @@ class ServeConfig:
     otlp_traces_endpoint: str | None = None
 
     def check(self) -> None:
-        """Raises `ValueError` for two flags that cannot both hold, whoever gave them."""
+        """Raises `ValueError` for a name that nobody should have to escape, and for two flags that cannot
+        both hold, whoever gave them.
+        """
+        for name in self.names:
+            if not _NAME.fullmatch(name):
+                raise ValueError(
+                    f"a model cannot be served as {name[:64]!r}: set --served-model-name to 1 to "
+                    f"{MAX_NAME_CHARACTERS} letters, digits and ._:/@+-"
+                )
         if self.num_gpu_blocks_override is not None and self.kv_cache_memory_bytes is not None:
             raise ValueError(
                 "--num-gpu-blocks-override and --kv-cache-memory-bytes both say how large the KV cache is: "

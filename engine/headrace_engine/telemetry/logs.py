@@ -1,16 +1,15 @@
 """Logs: one JSON object a line on standard error, each with the request id that the client saw.
 
-JSON escapes what a client sent (line breaks, terminal codes), so no request can forge a line. Prompts and
-outputs are never logged.
+A line is ASCII and JSON, which escapes what a client sent (line breaks, terminal codes of seven bits and of
+eight), so no request can forge a line. Prompts and outputs are never logged.
 """
 
+import json
 import logging
 import sys
 import time
 from contextvars import ContextVar
 from typing import Any, TextIO
-
-import orjson
 
 request_id_in_log: ContextVar[str | None] = ContextVar("request_id", default=None)
 """Set by the server for the request that is being handled."""
@@ -33,7 +32,7 @@ class JsonLines(logging.Formatter):
         line |= {name: value for name, value in vars(record).items() if name not in _STANDARD}
         if record.exc_info:
             line["exception"] = self.formatException(record.exc_info)
-        return orjson.dumps(line, default=str, option=orjson.OPT_NON_STR_KEYS).decode()
+        return json.dumps(line, default=str, separators=(",", ":"))
 
     def formatTime(self, record: logging.LogRecord, datefmt: str | None = None) -> str:  # noqa: ARG002, N802
         seconds = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(record.created))

@@ -63,6 +63,13 @@ def test_a_file_of_credentials_that_lets_nobody_in(logs, tmp_path, flag, content
     assert str(path) in json.loads(logs.readouterr().err.splitlines()[-1])["reason"]
 
 
+@pytest.mark.parametrize("name", ["", "a" * 257, "a b", "<script>", 'a"b', "a\nb", "a\\b", "a{b}"])
+def test_a_name_that_somebody_would_have_to_escape(name) -> None:
+    with pytest.raises(ValueError, match="--served-model-name"):
+        ServeConfig(model="m", served_model_names=(name,)).check()
+    ServeConfig(model="/models/Qwen2.5-0.5B", served_model_names=("Qwen/Qwen2.5-0.5B", "größe")).check()
+
+
 def limits_of(directory: Path, document: object) -> Limits:
     path = directory / "limits.json"
     path.write_text(json.dumps(document))
