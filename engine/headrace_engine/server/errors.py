@@ -46,6 +46,8 @@ class ApiError(Exception):
             headers["x-headrace-reason"] = self.reason
         if self.retry_after_s is not None:
             headers["retry-after"] = str(max(1, math.ceil(self.retry_after_s)))
+            # OpenAI's clients go by this one first. Whole seconds would bring all of them back together.
+            headers["retry-after-ms"] = str(max(1, math.ceil(1000 * self.retry_after_s)))
         return headers
 
 

@@ -27,6 +27,7 @@ def test_a_full_queue_refuses_before_any_header(start, stream) -> None:
     refused = answers.result()
     assert refused.status_code == 429
     assert 1 <= int(refused.headers["retry-after"]) <= 75
+    assert 0 <= 1000 * int(refused.headers["retry-after"]) - int(refused.headers["retry-after-ms"]) < 1000
     assert refused.headers["x-headrace-reason"] == "queue_full_requests"
     error = refused.json()["error"]
     assert (error["type"], error["code"]) == ("rate_limit_error", "queue_full_requests")

