@@ -16,12 +16,13 @@ from pathlib import Path
 
 from headrace_engine.core.limits import Capacity
 from headrace_engine.core.plan import Outcome, Plan, Row
+from headrace_engine.link.hosts import ThreadHost
 from headrace_engine.runner.tokenizer import Tokenizer
 from headrace_engine.server.config import ServeConfig
-from headrace_engine.server.engine import LoadedModel
 from headrace_engine.server.http_limits import HttpLimits
 from headrace_engine.server.http_server import address, listen
 from headrace_engine.server.loading import starting_limits
+from headrace_engine.server.model import LoadedModel
 from headrace_engine.server.serve import EngineProcess
 
 MAX_MODEL_LEN = 65_024
@@ -99,7 +100,14 @@ def answer(pulse: Pulse) -> None:
 def load(directory: Path) -> LoadedModel:
     capacity = Capacity(MAX_NUM_SEQS, STEP_TOKENS, MAX_MODEL_LEN, NUM_BLOCKS, BLOCK_SIZE)
     tokenizer = Tokenizer.load(directory)
-    return LoadedModel(Arithmetic(), tokenizer, capacity, VOCABULARY, frozenset({0}), "float32")
+    return LoadedModel(
+        runner=Arithmetic(),
+        tokenizer=tokenizer,
+        capacity=capacity,
+        vocab_size=VOCABULARY,
+        eos_token_ids=frozenset({0}),
+        dtype="float32",
+    )
 
 
 async def serve(directory: Path) -> None:
@@ -107,7 +115,7 @@ async def serve(directory: Path) -> None:
     sockets = listen("127.0.0.1", 0)
     pulse = Pulse(asyncio.get_running_loop())
     process = EngineProcess(
-        *(config, starting_limits(config), lambda: load(directory)),
+        *(config, starting_limits(config), ThreadHost(lambda: load(directory))),
         serving_socket=sockets,
         http_limits=HttpLimits(linger_s=0.1, header_timeout_s=1.0, body_timeout_s=2.0),
         on_ready=lambda _serving: print(address(sockets), flush=True),
