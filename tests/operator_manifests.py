@@ -2,6 +2,13 @@
 
 from typing import Any
 
+KEY = 64 * "a"
+VLLM: dict[str, Any] = {
+    "engine": {"runtime": "vllm", "image": "vllm/vllm-openai:v0.32.0"},
+    "scaling": {"mode": "Fixed"},
+    "tuning": {"mode": "Off"},
+}
+
 BAD_SPECS: dict[str, tuple[dict[str, Any], str]] = {
     "no model": ({"model": None}, "spec.model"),
     "unknown scheme": ({"model": {"uri": "s3://bucket/model"}}, "spec.model.uri"),
@@ -82,6 +89,98 @@ BAD_SPECS: dict[str, tuple[dict[str, Any], str]] = {
     "interval of a second": ({"tuning": {"interval": "1s"}}, "spec.tuning.interval"),
     "change of nothing": ({"tuning": {"maxChangePercent": 0}}, "spec.tuning.maxChangePercent"),
     "negative replicas": ({"replicas": -1}, "spec.replicas"),
+    "token for a claim": ({"model": {"secretRef": {"name": "hub"}}}, "spec.model.secretRef"),
+    "cache for a claim": ({"model": {"cache": {"size": "1Gi"}}}, "spec.model.cache"),
+    "cache of two kinds": (
+        {"model": {"uri": "hf://org/name", "cache": {"claimName": "models", "size": "1Gi"}}},
+        "spec.model.cache.size",
+    ),
+    "token Secret without a name": (
+        {"model": {"uri": "hf://org/name", "secretRef": {}}},
+        "spec.model.secretRef",
+    ),
+    "flag that limits own": ({"engine": {"args": ["--max-num-seqs", "512"]}}, "spec.engine.args"),
+    "owned flag with its value": ({"engine": {"args": ["--max-num-batched-tokens=9"]}}, "spec.engine.args"),
+    "start of an owned flag": ({"engine": {"args": ["--admin-tok=/tmp/x"]}}, "spec.engine.args"),
+    "owned flag with underscores": ({"engine": {"args": ["--max_num_seqs=9"]}}, "spec.engine.args"),
+    "short flag": ({"engine": {"args": ["-tp", "2"]}}, "spec.engine.args"),
+    "end of flags": ({"engine": {"args": ["--", "other-model"]}}, "spec.engine.args"),
+    "secret on the command line": ({"engine": {"args": ["--api-key=sesame"]}}, "spec.engine.args"),
+    "line break in an argument": ({"engine": {"args": ["--dtype=float32\n--port=1"]}}, "spec.engine.args"),
+    "too many arguments": ({"engine": {"args": 65 * ["--seed=1"]}}, "spec.engine.args"),
+    "variable of the operator": (
+        {"engine": {"env": [{"name": "HEADRACE_HOST", "value": "0.0.0.0"}]}},
+        "spec.engine.env",
+    ),
+    "variable of the loader": (
+        {"engine": {"env": [{"name": "LD_PRELOAD", "value": "/x.so"}]}},
+        "spec.engine.env",
+    ),
+    "variable in small letters": ({"engine": {"env": [{"name": "path", "value": "/"}]}}, "spec.engine.env"),
+    "variable set twice": (
+        {"engine": {"env": [{"name": "A", "value": "1"}, {"name": "A", "value": "2"}]}},
+        "spec.engine.env",
+    ),
+    "several GPUs for Headrace's engine": ({"engine": {"gpu": {"count": 2}}}, "spec.engine.gpu.count"),
+    "split over more GPUs than there are": (
+        {**VLLM, "engine": {**VLLM["engine"], "gpu": {"count": 2, "tensorParallel": 4}}},
+        "spec.engine.gpu.tensorParallel",
+    ),
+    "GPU class told twice": (
+        {
+            "engine": {
+                "gpu": {"count": 1, "class": "L4"},
+                "template": {"nodeSelector": {"nvidia.com/gpu.product": "A100"}},
+            }
+        },
+        "spec.engine.template.nodeSelector",
+    ),
+    "label of the operator": (
+        {"engine": {"template": {"labels": {"headrace.dev/inferenceservice": "other"}}}},
+        "spec.engine.template.labels",
+    ),
+    "vLLM without an image": ({**VLLM, "engine": {"runtime": "vllm"}}, "spec.engine.image"),
+    "threads for vLLM": ({**VLLM, "engine": {**VLLM["engine"], "threads": 2}}, "spec.engine.threads"),
+    "deadline for vLLM": ({**VLLM, "slo": {"queueDeadline": "2s"}}, "spec.slo.queueDeadline"),
+    "tenants for vLLM": ({**VLLM, "tenants": {"keys": {KEY: "acme"}}}, "spec.tenants"),
+    "no headroom": ({"scaling": {"headroom": "0.01"}}, "spec.scaling.headroom"),
+    "GPU budget without GPUs": ({"scaling": {"gpuBudget": 4}}, "spec.scaling.gpuBudget"),
+    "GPU budget below the least": (
+        {"engine": {"gpu": {"count": 1}}, "scaling": {"minReplicas": 3, "gpuBudget": 2}},
+        "spec.scaling.minReplicas",
+    ),
+    "more replicas than the GPU budget": (
+        {"engine": {"gpu": {"count": 1}}, "scaling": {"gpuBudget": 2}, "replicas": 3},
+        "spec.replicas",
+    ),
+    "rollback on anything": ({"tuning": {"rollbackOn": {"attainmentDrop": "0.0"}}}, "spec.tuning.rollbackOn"),
+    "identity by header": ({"tenants": {"identity": "TrustedHeader"}}, "spec.tenants.identity"),
+    "key in the clear": ({"tenants": {"keys": {"sesame": "acme"}}}, "spec.tenants.keys"),
+    "tenant with a space": ({"tenants": {"keys": {KEY: "a b"}}}, "spec.tenants.keys"),
+    "tenants without keys": ({"tenants": {"items": [{"name": "acme"}]}}, "spec.tenants.items"),
+    "tenant twice": (
+        {"tenants": {"keys": {KEY: "acme"}, "items": [{"name": "acme"}, {"name": "acme", "weight": 2}]}},
+        "spec.tenants.items",
+    ),
+    "tenant without weight": (
+        {"tenants": {"keys": {KEY: "acme"}, "items": [{"name": "acme", "weight": 0}]}},
+        "spec.tenants.items[0].weight",
+    ),
+    "tenant beyond the pod": (
+        {"tenants": {"keys": {KEY: "acme"}, "items": [{"name": "acme", "limits": {"maxNumSeqs": 17}}]}},
+        "spec.tenants.items",
+    ),
+    "client that is everybody": ({"network": {"clients": [{}]}}, "spec.network.clients[0]"),
+    "client by a bad label": (
+        {"network": {"clients": [{"podLabels": {"app": "a b"}}]}},
+        "spec.network.clients[0].podLabels",
+    ),
+    "unknown strategy": ({"rollout": {"strategy": "BlueGreen"}}, "spec.rollout.strategy"),
+    "rollout that cannot move": ({"rollout": {"maxSurge": 0, "maxUnavailable": 0}}, "spec.rollout.maxSurge"),
+    "rollout given up before pods can start": (
+        {"rollout": {"progressDeadline": "5m"}},
+        "spec.rollout.progressDeadline",
+    ),
     "replicas as text": ({"replicas": "three"}, "spec.replicas"),
     "paused as text": ({"paused": "certainly"}, "spec.paused"),
 }

@@ -1,5 +1,6 @@
 """What the operator is told from outside: flags and `HEADRACE_OPERATOR_*`, validated once at the start."""
 
+import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
@@ -17,6 +18,15 @@ def _split(value: Any) -> Any:
     return [part.strip() for part in value.split(",") if part.strip()] if isinstance(value, str) else value
 
 
+def _json(value: Any) -> Any:
+    if not isinstance(value, str):
+        return value
+    try:
+        return json.loads(value)
+    except json.JSONDecodeError as error:
+        raise ValueError(f"is not JSON: {error}") from error
+
+
 class OperatorConfig(BaseModel):
     """Empty `watch_namespaces` means the whole cluster; without `admin_key_file` engines are not called."""
 
@@ -29,6 +39,9 @@ class OperatorConfig(BaseModel):
     reconcile_interval_s: Annotated[float, Field(ge=0.5, le=300)] = 5.0
     relist_interval_s: Annotated[float, Field(ge=5, le=3600)] = 300.0
     api_timeout_s: Annotated[float, Field(ge=0.5, le=60)] = 10.0
+    pod_monitors: bool = False
+    pod_monitor_labels: Annotated[dict[str, str], BeforeValidator(_json)] = Field(default_factory=dict)
+    metrics_from: Annotated[tuple[dict[str, Any], ...], BeforeValidator(_json)] = ()
     workers: Annotated[int, Field(ge=1, le=64)] = 8
     lease_namespace: str = "headrace-system"
     lease_name: str = "headrace-operator"

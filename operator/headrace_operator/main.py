@@ -23,7 +23,7 @@ from headrace_operator.kube.client import KubeClient
 from headrace_operator.kube.coverage import Coverage
 from headrace_operator.kube.elector import Elector, LeaseTiming
 from headrace_operator.kube.events import EventRecorder
-from headrace_operator.kube.kinds import WATCHED
+from headrace_operator.kube.kinds import CHILDREN, POD_MONITORS, WATCHED
 from headrace_operator.kube.leadership import Leadership
 from headrace_operator.kube.relist import Relister
 from headrace_operator.kube.store import Store
@@ -34,6 +34,7 @@ from headrace_operator.observe.ownership import PodOwnership
 from headrace_operator.observe.scraper import Scraper
 from headrace_operator.observe.specs import Specs
 from headrace_operator.observe.targets import Targets
+from headrace_operator.render.surroundings import Surroundings
 from headrace_operator.run.act import Actor
 from headrace_operator.run.engine_calls import EngineCalls
 from headrace_operator.run.health import Health
@@ -59,32 +60,54 @@ async def main(config: OperatorConfig) -> int:
     start.
     """
     signer = Signer.load(config.admin_key_file) if config.admin_key_file else None
-    operator = Operator(config, await load_configuration(config.kubeconfig), signer)
+    configuration = await load_configuration(config.kubeconfig)
+    has_pod_monitors = config.pod_monitors and await _knows_pod_monitors(configuration)
+    operator = Operator(config, configuration, signer, has_pod_monitors=has_pod_monitors)
     try:
         return await operator.run()
     finally:
         await operator.close()
 
 
+async def _knows_pod_monitors(configuration: Configuration) -> bool:
+    client = KubeClient(configuration)
+    try:
+        known = await client.serves(POD_MONITORS)
+    finally:
+        await client.close()
+    if not known:
+        logger.warning("no PodMonitors are made: the cluster does not know them; restart once it does")
+    return known
+
+
 class Operator:
     """All parts of one process. It runs once."""
 
-    def __init__(self, config: OperatorConfig, configuration: Configuration, signer: Signer | None) -> None:
-        self._config = config
+    def __init__(
+        self,
+        config: OperatorConfig,
+        configuration: Configuration,
+        signer: Signer | None,
+        *,
+        has_pod_monitors: bool,
+    ) -> None:
+        self._config, self._has_pod_monitors = config, has_pod_monitors
+        optional = (POD_MONITORS,) if has_pod_monitors else ()
+        self._kinds, self._children = (*WATCHED, *optional), (*CHILDREN, *optional)
         self._me = f"{config.pod_name}_{secrets.token_hex(4)}"
         self._parts, self._stop_watches = Supervisor(), Event()
         disable_created_metrics()  # type: ignore[no-untyped-call]
         registry = CollectorRegistry()
         metrics = OperatorMetrics(registry)
         self._queue, self._leadership = WorkQueue(clock=clock), Leadership(clock)
-        self._store, self._specs = Store(WATCHED, wake=self._queue.add), Specs()
+        self._store, self._specs = Store(self._kinds, wake=self._queue.add), Specs()
         self._client = KubeClient(
             configuration,
             timeout_s=config.api_timeout_s,
             observe=metrics.requested,
             renew=self._read_configuration,
         )
-        self._coverage = Coverage(WATCHED, config.watch_namespaces)
+        self._coverage = Coverage(self._kinds, config.watch_namespaces)
         self._recorder = EventRecorder(self._client, instance=self._me, clock=clock)
         self._scraper = Scraper()
         self._admin = AdminClient(signer=signer, wall_clock=wall_clock) if signer else None
@@ -138,12 +161,18 @@ class Operator:
             engine_image=self._config.engine_image,
             admin_keys=admin_keys,
             scrape_interval_s=self._config.scrape_interval_s,
+            surroundings=Surroundings(
+                operator_namespace=self._config.lease_namespace,
+                metrics_from=self._config.metrics_from,
+                has_pod_monitors=self._has_pod_monitors,
+                pod_monitor_labels=self._config.pod_monitor_labels,
+            ),
         )
         reconciler = Reconciler(
             store=self._store,
             coverage=self._coverage,
             specs=self._specs,
-            children=ChildrenView(self._client, self._store),
+            children=ChildrenView(self._client, self._store, kinds=self._children),
             ownership=ownership,
             collector=self._collector,
             actor=actor,
@@ -190,7 +219,7 @@ class Operator:
         await self._relister.synced.wait()
         await watch(
             store=self._store,
-            kinds=WATCHED,
+            kinds=self._kinds,
             namespaces=self._config.watch_namespaces,
             login=Login(self._read_credentials, clock=clock),
             stop=self._stop_watches,

@@ -37,6 +37,8 @@ _COLUMNS = (
     ("Reason", "string", ".status.decision.reason", 0, "Why"),
     ("Age", "date", ".metadata.creationTimestamp", 0, None),
     ("Model", "string", ".spec.model.uri", 1, "The model"),
+    ("Mode", "string", ".spec.scaling.mode", 1, "Who decides about replicas"),
+    ("GPUs", "integer", ".spec.engine.gpu.count", 1, "GPUs of one replica"),
     ("Queue-P95", "string", ".status.observed.queueTimeP95", 1, "Time to the first scheduling"),
     ("State", "string", '.status.conditions[?(@.type=="Ready")].reason', 1, "Reason of condition Ready"),
     ("URL", "string", ".status.url", 1, "Base URL of the OpenAI API"),
@@ -58,6 +60,9 @@ def _inlined(node: Any, definitions: dict[str, Any]) -> Any:
     if len(variants) < len(node.get("anyOf", [])):
         rest = {key: value for key, value in node.items() if key not in {"anyOf", "default"}}
         return _inlined({**variants[0], **rest}, definitions)
+    if "const" in node:
+        rest = {key: value for key, value in node.items() if key != "const"}
+        return _inlined({**rest, "enum": [node["const"]]}, definitions)
     return {
         key: (
             {name: _inlined(child, definitions) for name, child in value.items()}

@@ -1,11 +1,12 @@
 """`spec.engine`: how each replica runs. No pod template, volume, command or free map passes through it."""
 
+from collections.abc import Callable
 from typing import Annotated, ClassVar, Literal
 
-from pydantic import ConfigDict, Field, StringConstraints
+from pydantic import ConfigDict, Field
 
+from headrace_operator.api.engine_arguments import Arguments, Variables
 from headrace_operator.api.fields import (
-    LABEL_KEY_PATTERN,
     LABEL_VALUE_PATTERN,
     DnsName,
     Duration,
@@ -17,21 +18,37 @@ from headrace_operator.api.fields import (
     matching,
     within,
 )
+from headrace_operator.api.names import GPU_CLASS_LABEL
+from headrace_operator.api.placement_resource import TemplatePart
 from headrace_operator.api.rules import Part, Rule, of_defaults
 from headrace_operator.api.units import quantity
-
-LabelKey = Annotated[
-    str,
-    StringConstraints(min_length=1, max_length=253),
-    matching(LABEL_KEY_PATTERN, "engine.template: not the key of a label"),
-]
 
 
 class GpuPart(Part):
     """The GPUs of one replica."""
 
-    count: Annotated[int, Field(ge=1, le=1)] = Field(
-        1, description="GPUs of one replica, as the resource nvidia.com/gpu. One is what an engine can use."
+    RULES: ClassVar = (
+        Rule(
+            "!has(self.tensorParallel) || self.tensorParallel <= self.count",
+            "engine.gpu.tensorParallel must not be above engine.gpu.count",
+            lambda part: part.tensor_parallel is None or part.tensor_parallel <= part.count,
+            ".tensorParallel",
+        ),
+    )
+    count: Annotated[int, Field(ge=1, le=16)] = Field(
+        1,
+        description="GPUs of one replica, as the resource nvidia.com/gpu. More than one takes runtime vllm.",
+    )
+    gpu_class: (
+        Annotated[LabelValue, matching(LABEL_VALUE_PATTERN, "engine.gpu.class: not the value of a label")]
+        | None
+    ) = Field(
+        None,
+        alias="class",
+        description=f"What a node's label {GPU_CLASS_LABEL} must say, such as NVIDIA-H100-80GB-HBM3.",
+    )
+    tensor_parallel: Annotated[int, Field(ge=1, le=16)] | None = Field(
+        None, description="GPUs over which one model is split. engine.gpu.count where absent."
     )
 
 
@@ -90,79 +107,66 @@ class EngineLimitsPart(Part):
     )
 
 
-class TolerationPart(Part):
-    """A taint that the pods tolerate."""
-
-    RULES: ClassVar = (
-        Rule(
-            "self.operator == 'Equal' ? has(self.key) : !has(self.value)",
-            "engine.template.tolerations: Equal needs a key, Exists takes no value",
-            lambda part: part.key is not None if part.operator == "Equal" else part.value is None,
-            ".operator",
-        ),
-        Rule(
-            "!has(self.tolerationSeconds) || (has(self.effect) && self.effect == 'NoExecute')",
-            "engine.template.tolerations: tolerationSeconds needs effect NoExecute",
-            lambda part: part.toleration_seconds is None or part.effect == "NoExecute",
-            ".tolerationSeconds",
-        ),
+def _vllm_has(cel: str, message: str, holds: Callable[["EnginePart"], bool], path: str) -> Rule:
+    return Rule(
+        f"self.runtime != 'vllm' || {cel}",
+        message,
+        lambda part: part.runtime != "vllm" or holds(part),
+        path,
     )
-    key: LabelKey | None = Field(None, description="Key of the taint; absent with Exists: every taint.")
-    operator: Literal["Exists", "Equal"] = Field("Equal", description="Exists, or Equal to a value.")
-    value: (
-        Annotated[
-            LabelValue, matching(LABEL_VALUE_PATTERN, "engine.template.tolerations: not the value of a label")
-        ]
-        | None
-    ) = Field(None, description="Value of the taint.")
-    effect: Literal["NoSchedule", "PreferNoSchedule", "NoExecute"] | None = Field(
-        None, description="Effect of the taint; absent: every effect."
-    )
-    toleration_seconds: Annotated[int, Field(ge=0, le=86_400)] | None = Field(
-        None, description="How long a NoExecute taint is tolerated."
-    )
-
-
-class TemplatePart(Part):
-    """Where the pods may run."""
-
-    node_selector: Annotated[
-        dict[str, LabelValue],
-        Field(max_length=16),
-        Rule(
-            f"self.all(k, size(k) <= 253 && k.matches('{LABEL_KEY_PATTERN}'))",
-            "engine.template.nodeSelector: a key is not the key of a label",
-            lambda labels: all(matching(LABEL_KEY_PATTERN, "").holds(key) for key in labels),
-        ),
-        Rule(
-            f"self.all(k, self[k].matches('{LABEL_VALUE_PATTERN}'))",
-            "engine.template.nodeSelector: a value is not the value of a label",
-            lambda labels: all(matching(LABEL_VALUE_PATTERN, "").holds(value) for value in labels.values()),
-        ),
-    ] = Field(default_factory=dict, description="Labels that a node must have.")
-    tolerations: Annotated[list[TolerationPart], Field(max_length=16)] = Field(
-        default_factory=list, description="Taints that the pods tolerate."
-    )
-    priority_class_name: (
-        Annotated[
-            DnsName,
-            Rule(
-                "!self.startsWith('system-')",
-                "engine.template.priorityClassName must not be a system class",
-                lambda name: not name.startswith("system-"),
-            ),
-        ]
-        | None
-    ) = Field(None, description="PriorityClass of the pods.")
 
 
 class EnginePart(Part):
     """How each replica runs."""
 
-    runtime: Literal["headrace", "vllm"] = Field(
-        "headrace", description="The engine. vllm is accepted but not served yet: condition Accepted says so."
+    RULES: ClassVar = (
+        Rule(
+            "self.runtime == 'vllm' || !has(self.gpu) || self.gpu.count == 1",
+            "engine.gpu.count above 1 takes engine.runtime vllm",
+            lambda part: part.runtime == "vllm" or part.gpu is None or part.gpu.count == 1,
+            ".gpu.count",
+        ),
+        Rule(
+            "!has(self.gpu) || !has(self.gpu.class) || !has(self.template.nodeSelector) || "
+            f"!('{GPU_CLASS_LABEL}' in self.template.nodeSelector)",
+            f"engine.template.nodeSelector must not hold {GPU_CLASS_LABEL} beside engine.gpu.class",
+            lambda part: (
+                part.gpu is None
+                or part.gpu.gpu_class is None
+                or GPU_CLASS_LABEL not in part.template.node_selector
+            ),
+            ".template.nodeSelector",
+        ),
+        _vllm_has(
+            "has(self.image)",
+            "engine.image is required with engine.runtime vllm: the operator's default is Headrace's engine",
+            lambda part: part.image is not None,
+            ".image",
+        ),
+        _vllm_has(
+            "!has(self.threads)",
+            "engine.threads is taken with engine.runtime headrace only",
+            lambda part: part.threads is None,
+            ".threads",
+        ),
     )
-    image: Image | None = Field(None, description="Image of the engine. The operator's default where absent.")
+    runtime: Literal["headrace", "vllm"] = Field(
+        "headrace",
+        description="The engine. With vllm limits do not move while it serves: tuning recommends, and a "
+        "change of engine.limits replaces the pods.",
+    )
+    image: Image | None = Field(
+        None, description="Image of the engine. The operator's default where absent; required with vllm."
+    )
+    image_pull_secrets: Annotated[list[DnsName], Field(max_length=8)] = Field(
+        default_factory=list, description="Secrets of the service's namespace that the image is pulled with."
+    )
+    args: Arguments = Field(
+        default_factory=list,
+        description="Flags to add to the engine's own, as --flag=VALUE or as two items. Those that Headrace "
+        "sets are refused.",
+    )
+    env: Variables = Field(default_factory=list, description="Variables to add to the engine's environment.")
     runtime_class_name: DnsName | None = Field(None, description="RuntimeClass of the pods.")
     gpu: GpuPart | None = Field(
         None, description="GPUs of one replica. Absent: the engine computes on the CPU."
@@ -182,4 +186,4 @@ class EnginePart(Part):
     startup_timeout: Annotated[Duration, within("10s", "2h", "engine.startupTimeout")] = Field(
         "15m", description="How long a pod may take to load the model."
     )
-    template: TemplatePart = of_defaults(TemplatePart, "Where the pods may run.")
+    template: TemplatePart = of_defaults(TemplatePart, "Where the pods may run, and what they are labeled.")

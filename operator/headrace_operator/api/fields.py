@@ -24,6 +24,23 @@ def matching(pattern: str, message: str) -> Rule:
     return Rule(f"self.matches('{escaped}')", message, lambda text: re.fullmatch(pattern, text) is not None)
 
 
+def labels_rules(field: str) -> tuple[Rule, Rule]:
+    """Keys and values of a map that are those of labels."""
+    key, value = matching(LABEL_KEY_PATTERN, ""), matching(LABEL_VALUE_PATTERN, "")
+    return (
+        Rule(
+            f"self.all(k, size(k) <= 253 && k.matches('{LABEL_KEY_PATTERN}'))",
+            f"{field}: a key is not the key of a label",
+            lambda labels: all(key.holds(found) for found in labels),
+        ),
+        Rule(
+            f"self.all(k, self[k].matches('{LABEL_VALUE_PATTERN}'))",
+            f"{field}: a value is not the value of a label",
+            lambda labels: all(value.holds(found) for found in labels.values()),
+        ),
+    )
+
+
 def within(low: str, high: str, field: str) -> Rule:
     """A duration between two others, both included."""
     low_s, high_s = duration_s(low), duration_s(high)
@@ -72,6 +89,18 @@ DnsName = Annotated[
     StringConstraints(min_length=1, max_length=253),
     matching(DNS_SUBDOMAIN_PATTERN, "must be a lower-case DNS name"),
 ]
+Ratio = Annotated[str, StringConstraints(pattern=r"^0\.[0-9]{1,4}$", max_length=6)]
+
+
+def ratio_within(low: float, high: float, field: str) -> Rule:
+    """A decimal string between two numbers, both included."""
+    return Rule(
+        f"double(self) >= {low} && double(self) <= {high}",
+        f"{field} must be a decimal string between {low} and {high}",
+        lambda text: low <= float(text) <= high,
+    )
+
+
 Attainment = Annotated[
     str,
     StringConstraints(pattern=r"^0\.[0-9]{1,4}$", max_length=6),

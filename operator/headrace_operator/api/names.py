@@ -13,6 +13,9 @@ CHILD_FIELD_MANAGER = "headrace"
 STATUS_FIELD_MANAGER = "headrace-status"
 
 CONTAINER = "engine"
+FETCH_CONTAINER = "fetch"
+"""Downloads the model before the engine starts."""
+GPU_CLASS_LABEL = "nvidia.com/gpu.product"
 HTTP_PORT = 8000
 ADMIN_PORT = 8001
 
@@ -30,13 +33,18 @@ LEFT_ALONE = {
     "cluster-autoscaler.kubernetes.io/safe-to-evict": "false",
 }
 """Annotations by which node autoscalers spare a pod."""
+SCRAPED = {"prometheus.io/scrape": "true", "prometheus.io/port": "8000", "prometheus.io/path": "/metrics"}
+"""Annotations by which a Prometheus without its operator finds a pod."""
 DELETION_COST_ANNOTATION = "controller.kubernetes.io/pod-deletion-cost"
 DRAINED_DELETION_COST = "-1000"
 
 CONFIG_MOUNT_PATH = "/etc/headrace"
 MODELS_MOUNT_PATH = "/models"
+CACHE_MOUNT_PATH = "/cache"
+"""Where downloaded models are kept: the one large writable place of a pod."""
 LIMITS_KEY = "limits.json"
 ADMIN_KEYS_KEY = "admin-keys.json"
+API_KEYS_KEY = "api-keys.json"
 SLO_TTFT_KEY = "slo-ttft-ms"
 SLO_ITL_KEY = "slo-itl-ms"
 
@@ -45,7 +53,7 @@ MAX_NAME_LENGTH = 45
 
 
 def engine_name(service: str) -> str:
-    """The Deployment, ConfigMap and PodDisruptionBudget of a service."""
+    """Every child of a service but its Service."""
     return f"{service}-engine"
 
 

@@ -3,8 +3,11 @@
 `parsing.parse` makes it of whatever the API server stored.
 """
 
+import re
 from dataclasses import dataclass
 from enum import StrEnum
+
+_COMMIT = re.compile(r"[0-9a-f]{40}")
 
 
 class Runtime(StrEnum):
@@ -26,10 +29,31 @@ class TuningMode(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
+class Cache:
+    """Where a downloaded model is kept: on a claim, or on each pod's node."""
+
+    claim_name: str | None
+    size: str
+    """Of the node's disk, where there is no claim: a Kubernetes quantity."""
+
+
+@dataclass(frozen=True, slots=True)
 class Model:
     uri: str
     revision: str | None
     served_name: str
+    token_secret: str | None
+    """The Secret with the hub's token; its key is always `HF_TOKEN`."""
+    cache: Cache
+
+    @property
+    def is_downloaded(self) -> bool:
+        return self.uri.startswith("hf://")
+
+    @property
+    def is_pinned(self) -> bool:
+        """Whether every pod surely gets the same weights."""
+        return not self.is_downloaded or _COMMIT.fullmatch(self.revision or "") is not None
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,8 +70,14 @@ class Engine:
     runtime: Runtime
     image: str | None
     """None: the operator's default."""
+    image_pull_secrets: tuple[str, ...]
+    args: tuple[str, ...]
+    """As the user wrote them: none that Headrace sets, none that a shell sees."""
+    env: tuple[tuple[str, str], ...]
     runtime_class_name: str | None
     gpu_count: int
+    gpu_class: str | None
+    tensor_parallel: int
     threads: int | None
     requests: tuple[tuple[str, str], ...]
     limits: tuple[tuple[str, str], ...]
@@ -80,6 +110,10 @@ class Scaling:
     max_replicas: int
     scale_up_stabilization_s: float
     scale_down_stabilization_s: float
+    headroom_ratio: float
+    """Of each limit, that the replicas left must have free before one is removed."""
+    is_bound_by_gpus: bool
+    """Whether `max_replicas` is what `scaling.gpuBudget` allows, and less than was asked for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +134,36 @@ class Tuning:
     max_num_batched_tokens: Range
     interval_s: float
     max_change_ratio: float
+    rollback_drop_ratio: float
+    """A change after which attainment is so much lower is taken back."""
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """What a tenant is given in each pod. None is no limit but the pod's."""
+
+    weight: int = 1
+    max_num_seqs: int | None = None
+    max_num_queued_reqs: int | None = None
+    max_num_queued_tokens: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Tenants:
+    """Who shares the service. Without keys everybody is one tenant, on the default's terms."""
+
+    keys: tuple[tuple[str, str], ...] = ()
+    """Digest of an API key, and whose it is."""
+    default: Terms = Terms()
+    items: tuple[tuple[str, Terms], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Client:
+    """Pods that may ask the service. None: of labels of namespaces, the service's own; of pods, all."""
+
+    namespace_labels: tuple[tuple[str, str], ...] | None
+    pod_labels: tuple[tuple[str, str], ...] | None
 
 
 class RolloutStrategy(StrEnum):
@@ -132,6 +196,7 @@ class Toleration:
 
 @dataclass(frozen=True, slots=True)
 class Placement:
+    labels: tuple[tuple[str, str], ...]
     node_selector: tuple[tuple[str, str], ...]
     tolerations: tuple[Toleration, ...]
     priority_class_name: str | None
@@ -150,6 +215,9 @@ class ServiceSpec:
     slo: Slo
     scaling: Scaling
     tuning: Tuning
+    tenants: Tenants
+    clients: tuple[Client, ...]
+    """Empty: everybody."""
     rollout: Rollout
     placement: Placement
     replicas: int | None

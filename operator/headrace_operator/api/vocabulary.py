@@ -28,6 +28,7 @@ class Reason(StrEnum):
     HEADROOM_EXCESS = "HeadroomExcess"
     AT_MIN = "AtMin"
     AT_MAX = "AtMax"
+    GPU_BUDGET = "GPUBudget"
     INSUFFICIENT_GPU = "InsufficientGPU"
     STABILIZING = "Stabilizing"
     SCALING_IN_PROGRESS = "ScalingInProgress"

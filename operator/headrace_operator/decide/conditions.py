@@ -12,6 +12,7 @@ from headrace_operator.decide.health import Finding
 from headrace_operator.decide.modes import Mandate
 from headrace_operator.decide.observation import Observation
 from headrace_operator.decide.trust import Blindness
+from headrace_operator.runtimes.registry import adapter
 
 POD_REPORTS_IMPLAUSIBLE = "PodReportsImplausible"
 _METRICS_BLINDNESS = frozenset({Reason.METRICS_STALE, Reason.INSUFFICIENT_DATA})
@@ -120,4 +121,10 @@ def _tuning_off(spec: ServiceSpec) -> tuple[str, str]:
         return Reason.FIXED_BY_SPEC, "tuning.mode is Off"
     if spec.tuning.mode is TuningMode.RECOMMEND:
         return "RecommendOnly", "tuning.mode is Recommend"
+    if not adapter(spec.engine.runtime).changes_limits_live:
+        message = (
+            f"{spec.engine.runtime} takes its limits when it starts: status.recommendation says what to set "
+            "engine.limits to, which replaces the pods"
+        )
+        return "RequiresRollout", message
     return "NoTarget", "slo names no target"

@@ -76,6 +76,7 @@ def _planned(
         limits=decided.setting.limits,
         image=spec.engine.image or settings.engine_image,
         admin_keys=settings.admin_keys,
+        around=settings.surroundings,
         surge=surges(spec, situation.supply, observation.children.get("Deployment"), now_s=now_s),
         template=made_of.template,
     )
@@ -87,7 +88,7 @@ def _planned(
         observation,
         decided,
         allowed,
-        accepted=accepted(observation, is_written=is_written),
+        accepted=accepted(observation, spec, is_written=is_written),
         memory=made_of.memory,
     )
     status = status_of(situation, observation, decided, found, memory=made_of.memory)

@@ -7,7 +7,7 @@ from headrace_operator.api.status import Change, Condition, Previous
 from headrace_operator.api.vocabulary import Action, ConditionType
 from headrace_operator.decide.conditions import POD_REPORTS_IMPLAUSIBLE
 from headrace_operator.decide.explain import limits_text
-from headrace_operator.decide.health import FOREIGN_ENDPOINT
+from headrace_operator.decide.health import FOREIGN_ENDPOINT, UNPINNED_REVISION
 from headrace_operator.decide.plan import Event
 
 _SAID: Mapping[tuple[ConditionType, str], tuple[str, str]] = {
@@ -17,7 +17,9 @@ _SAID: Mapping[tuple[ConditionType, str], tuple[str, str]] = {
     (ConditionType.SLO_MET, "False"): ("Warning", "SLOBreached"),
 }
 
-_WARNED = frozenset({"RolloutBlocked", "RolledBack", FOREIGN_ENDPOINT, POD_REPORTS_IMPLAUSIBLE})
+_WARNED = frozenset(
+    {"RolloutBlocked", "RolledBack", FOREIGN_ENDPOINT, POD_REPORTS_IMPLAUSIBLE, UNPINNED_REVISION}
+)
 """Reasons that are news whatever the condition says."""
 
 

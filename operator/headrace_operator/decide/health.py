@@ -19,6 +19,7 @@ _IMAGE_LACKS = frozenset(
 _OUT_OF_MEMORY = "OOMKilled"
 _SERVING = "Serving"
 FOREIGN_ENDPOINT = "ForeignEndpoint"
+UNPINNED_REVISION = "UnpinnedRevision"
 _STARTING = "Starting"
 """There is no pod yet."""
 

@@ -93,7 +93,8 @@ def judged(situation: Situation, load: Load) -> Outcome | None:
     before, now = latest.attainment_ratio, load.attainment_ratio
     if before is None or now is None or latest.arrivals_per_s is None or load.arrivals_per_s is None:
         return Outcome.KEPT
-    is_worse = now < before - 0.02 and load.arrivals_per_s <= 1.2 * latest.arrivals_per_s
+    drop = situation.spec.tuning.rollback_drop_ratio
+    is_worse = now < before - drop and load.arrivals_per_s <= 1.2 * latest.arrivals_per_s
     did_harm = load.itl_is_over if latest.action in RAISING else load.queue_is_over
     return Outcome.ROLLED_BACK if is_worse and did_harm else Outcome.KEPT
 

@@ -16,6 +16,7 @@ from headrace_operator.api.status import Previous, Setting
 from headrace_operator.api.vocabulary import Action, Reason
 from headrace_operator.decide.decision import Decision
 from headrace_operator.decide.rules import Knobs
+from headrace_operator.runtimes.registry import adapter
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +45,9 @@ def mandate(spec: ServiceSpec) -> Mandate:
         ),
         allowed=Knobs(
             replicas=is_free and scales is ScalingMode.AUTO,
-            limits=has_target and tunes is TuningMode.AUTO,
+            limits=has_target
+            and tunes is TuningMode.AUTO
+            and adapter(spec.engine.runtime).changes_limits_live,
         ),
     )
 

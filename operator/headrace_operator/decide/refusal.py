@@ -12,7 +12,7 @@ from headrace_operator.api.status_document import condition_documents, tells_new
 from headrace_operator.api.vocabulary import ConditionType
 from headrace_operator.decide import events
 from headrace_operator.decide.conditions import timed
-from headrace_operator.decide.health import Finding
+from headrace_operator.decide.health import UNPINNED_REVISION, Finding
 from headrace_operator.decide.observation import Observation, Refused
 from headrace_operator.decide.plan import Plan
 
@@ -62,7 +62,7 @@ def refuse_access(previous: Previous, generation: int, refused: Refused, *, now_
     return Plan(status=document, events=events.of_conditions(previous, conditions))
 
 
-def accepted(observation: Observation, *, is_written: bool) -> Finding:
+def accepted(observation: Observation, spec: ServiceSpec, *, is_written: bool) -> Finding:
     """Of a valid spec: whether all that it asks for could be written.
 
     What was refused stays said until nothing is left to write, so that a new leader does not unsay it.
@@ -73,6 +73,12 @@ def accepted(observation: Observation, *, is_written: bool) -> Finding:
     known = next((found for found in observation.previous.conditions if found.type == kind), None)
     if not is_written and known is not None and known.reason in {FORBIDDEN, WRITE_REFUSED}:
         return Finding(kind, "False", known.reason, known.message)
+    if not spec.model.is_pinned:
+        message = (
+            f"{spec.model.uri} may change between two pods: set model.revision to the commit that "
+            "the engine's log names"
+        )
+        return Finding(kind, "True", UNPINNED_REVISION, message)
     return Finding(kind, "True", "Valid", "the spec is being served")
 
 

@@ -14,8 +14,6 @@ from headrace_operator.decide.load import Load
 from headrace_operator.decide.situation import Situation
 from headrace_operator.decide.supply import lacks_gpu
 
-FIT_SHARE = 0.7
-"""Of a limit, that the load on one replica less may use: below what makes it bind, so that nothing flaps."""
 LEARNED_SHARE = 0.8
 """Of what so many replicas served when they were last too few."""
 MEMORY_STABILIZATIONS = 24
@@ -38,6 +36,9 @@ def one_more(situation: Situation, load: Load) -> Decision | Rejection:
         message = f"a request alone takes longer than its target: {missed_text(load)}; {use_text(load)}"
         return Rejection(Action.SCALE_UP, Reason.SLO_INFEASIBLE, message)
     if count >= scaling.max_replicas:
+        if scaling.is_bound_by_gpus:
+            message = f"{count} replicas use up scaling.gpuBudget: {missed_text(load)}"
+            return Rejection(Action.SCALE_UP, Reason.GPU_BUDGET, message)
         message = f"at maxReplicas {count}: {missed_text(load)}"
         return Rejection(Action.SCALE_UP, Reason.AT_MAX, message)
     lasted_s = situation.now_s - (situation.overloaded_since_s or situation.now_s)
@@ -82,19 +83,20 @@ def why_needed(situation: Situation, load: Load) -> str | None:
     if count < 2:
         return "it is the only replica"
     factor, fewer = count / (count - 1), count - 1
+    fit_share = 1 - situation.spec.scaling.headroom_ratio
     if load.is_over:
         return f"targets are missed: {missed_text(load)}"
     if load.running_per_pod is None:
         return "running requests are not reported"
-    if load.running_per_pod * factor > FIT_SHARE * load.limits.max_num_seqs:
+    if load.running_per_pod * factor > fit_share * load.limits.max_num_seqs:
         return (
             f"{fewer} would run {load.running_per_pod * factor:.1f} of {load.limits.max_num_seqs} sequences"
         )
     if load.queue_s is not None and load.queue_s * factor > load.queue_budget_s / 2:
         return f"{fewer} may queue {duration_text(load.queue_s * factor)}"
-    if load.kv_used_ratio is not None and load.kv_used_ratio * factor > FIT_SHARE:
+    if load.kv_used_ratio is not None and load.kv_used_ratio * factor > fit_share:
         return f"{fewer} would use {100 * load.kv_used_ratio * factor:.0f}% of the KV cache"
-    if load.budget_used_ratio is not None and load.budget_used_ratio * factor > FIT_SHARE:
+    if load.budget_used_ratio is not None and load.budget_used_ratio * factor > fit_share:
         return f"{fewer} would use {100 * load.budget_used_ratio * factor:.0f}% of the token budget"
     return _why_needed_for_latency(load, factor, fewer) or _why_needed_once(situation, load)
 

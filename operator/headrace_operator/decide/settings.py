@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass
 
+from headrace_operator.render.surroundings import ALONE, Surroundings
+
 
 @dataclass(frozen=True, slots=True)
 class Settings:
@@ -11,3 +13,4 @@ class Settings:
     """The JSON text of `admin-keys.json`: public keys that engines accept signed calls from."""
     scrape_interval_s: float = 2.0
     """Metrics older than a few of these are stale."""
+    surroundings: Surroundings = ALONE

@@ -88,6 +88,16 @@ class KubeClient:
             if not following:
                 return items, page["metadata"]["resourceVersion"]
 
+    async def serves(self, kind: Kind) -> bool:
+        """Whether the server knows the kind: told to everybody, without a right on any object."""
+        try:
+            found = await self._call("GET", f"/apis/{kind.api_version}", verb="DISCOVER")
+        except KubeError as error:
+            if error.is_not_found:
+                return False
+            raise
+        return any(resource.get("name") == kind.plural for resource in found.get("resources") or ())
+
     async def try_watch(self, kind: Kind, namespace: str | None, resource_version: str) -> None:
         """Begin a watch and leave it at that: raises what a watch would end in."""
         query = [("watch", "true"), ("resourceVersion", resource_version), ("timeoutSeconds", "1")]

@@ -54,14 +54,27 @@ PODS = Kind("v1", "Pod", "pods")
 SERVICES = Kind("v1", "Service", "services")
 CONFIG_MAPS = Kind("v1", "ConfigMap", "configmaps")
 POD_DISRUPTION_BUDGETS = Kind("policy/v1", "PodDisruptionBudget", "poddisruptionbudgets")
+SERVICE_ACCOUNTS = Kind("v1", "ServiceAccount", "serviceaccounts")
+NETWORK_POLICIES = Kind("networking.k8s.io/v1", "NetworkPolicy", "networkpolicies")
+POD_MONITORS = Kind("monitoring.coreos.com/v1", "PodMonitor", "podmonitors")
+"""Not every cluster knows them."""
 REPLICA_SETS = Kind("apps/v1", "ReplicaSet", "replicasets")
 EVENTS = Kind("v1", "Event", "events", None)
 LEASES = Kind("coordination.k8s.io/v1", "Lease", "leases", None)
 
-WATCHED = (INFERENCE_SERVICES, DEPLOYMENTS, PODS, SERVICES, CONFIG_MAPS, POD_DISRUPTION_BUDGETS)
-CHILDREN = (CONFIG_MAPS, SERVICES, DEPLOYMENTS, POD_DISRUPTION_BUDGETS)
+CHILDREN = (
+    SERVICE_ACCOUNTS,
+    NETWORK_POLICIES,
+    CONFIG_MAPS,
+    SERVICES,
+    POD_DISRUPTION_BUDGETS,
+    DEPLOYMENTS,
+)
+WATCHED = (INFERENCE_SERVICES, PODS, *CHILDREN)
 
-_BY_NAME = {(kind.api_version, kind.kind): kind for kind in (*WATCHED, REPLICA_SETS, EVENTS, LEASES)}
+_BY_NAME = {
+    (kind.api_version, kind.kind): kind for kind in (*WATCHED, POD_MONITORS, REPLICA_SETS, EVENTS, LEASES)
+}
 
 
 def kind_of(manifest: Mapping[str, Any]) -> Kind:

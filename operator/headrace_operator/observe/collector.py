@@ -19,7 +19,8 @@ from headrace_operator.observe.specs import Specs
 from headrace_operator.observe.targets import Targets
 from headrace_operator.observe.turns import Turns
 from headrace_operator.observe.windows import ServiceWindows
-from headrace_operator.runtimes.metric_map import HEADRACE
+from headrace_operator.runtimes.metric_map import HEADRACE, MetricMap
+from headrace_operator.runtimes.registry import adapter
 
 logger = logging.getLogger(__name__)
 
@@ -78,8 +79,9 @@ class Collector:
 
     async def _scrape(self, target: Target, service: Mapping[str, Any]) -> None:
         result: Exposition | ScrapeFailure | None = None
+        metrics = self._metrics(service)
         try:
-            result = await self._scraper.scrape(target, wanted=HEADRACE.wanted)
+            result = await self._scraper.scrape(target, wanted=metrics.wanted)
         finally:
             timed_out = isinstance(result, ScrapeFailure) and result.reason == "TimedOut"
             self._turns.end(target.pod_uid, self._clock(), timed_out=timed_out)
@@ -91,10 +93,14 @@ class Collector:
         window_s = self._window_s(service)
         self.windows_of(service["metadata"]["uid"]).record(
             target.pod_uid,
-            sample(result, metrics=HEADRACE, at_s=self._wall_clock()),
+            sample(result, metrics=metrics, at_s=self._wall_clock()),
             longest_break_s=window_s,
             retention_s=window_s,
         )
+
+    def _metrics(self, service: Mapping[str, Any]) -> MetricMap:
+        spec = self._specs.of(service)
+        return HEADRACE if isinstance(spec, Invalid) else adapter(spec.engine.runtime).metrics
 
     def _window_s(self, service: Mapping[str, Any]) -> float:
         """The longest span that anybody asks the windows for."""

@@ -33,8 +33,8 @@ def sample(exposition: Exposition, *, metrics: MetricMap, at_s: float) -> PodSam
     """What `exposition` says in our words; what it does not say is not in the mappings."""
     counters = {
         counter: value
-        for counter, series in metrics.counters.items()
-        if (value := _counted(exposition, series)) is not None
+        for counter, parts in metrics.counters.items()
+        if (value := _added(exposition, parts)) is not None
     }
     distributions = {
         distribution: buckets
@@ -56,6 +56,11 @@ def _total(exposition: Exposition, series: Series) -> float | None:
         if series.label is None or found.labels.get(series.label[0]) == series.label[1]
     ]
     return sum(values) if values else None
+
+
+def _added(exposition: Exposition, parts: tuple[Series, ...]) -> float | None:
+    first, *rest = (_counted(exposition, series) for series in parts)
+    return None if first is None else first + sum(value or 0.0 for value in rest)
 
 
 def _counted(exposition: Exposition, series: Series) -> float | None:

@@ -1,22 +1,17 @@
 """The objects that make a service run, each as one manifest."""
 
-import json
 import math
 from collections.abc import Mapping
 from typing import Any
 
-from headrace_operator.api.names import (
-    ADMIN_KEYS_KEY,
-    HTTP_PORT,
-    LIMITS_KEY,
-    SLO_ITL_KEY,
-    SLO_TTFT_KEY,
-    engine_name,
-    selector_labels,
-)
+from headrace_operator.api.names import HTTP_PORT, engine_name, selector_labels
 from headrace_operator.api.spec import Limits, RolloutStrategy, ServiceSpec
+from headrace_operator.render.config_map import config_map
 from headrace_operator.render.metadata import child
+from headrace_operator.render.network_policy import network_policy
+from headrace_operator.render.pod_monitor import pod_monitor
 from headrace_operator.render.pod_template import pod_template
+from headrace_operator.render.surroundings import ALONE, Surroundings
 
 
 def children(
@@ -26,6 +21,7 @@ def children(
     limits: Limits,
     image: str,
     admin_keys: str,
+    around: Surroundings = ALONE,
     surge: bool = True,
     template: Mapping[str, Any] | None = None,
 ) -> tuple[dict[str, Any], ...]:
@@ -34,22 +30,24 @@ def children(
     """
     template = template or pod_template(spec, image=image, admin_keys=admin_keys)
     return (
+        service_account(spec),
+        network_policy(spec, around=around),
         config_map(spec, limits=limits, admin_keys=admin_keys),
         service(spec),
         pod_disruption_budget(spec),
         deployment(spec, replicas=replicas, template=template, surge=surge),
+        *((pod_monitor(spec, around=around),) if around.has_pod_monitors else ()),
     )
 
 
-def config_map(spec: ServiceSpec, *, limits: Limits, admin_keys: str) -> dict[str, Any]:
-    """What engines read when they start: active limits, SLO targets, whose calls to accept."""
-    start = {"max_num_seqs": limits.max_num_seqs, "max_num_batched_tokens": limits.max_num_batched_tokens}
-    data = {LIMITS_KEY: json.dumps(start), ADMIN_KEYS_KEY: admin_keys}
-    for key, target_s in ((SLO_TTFT_KEY, spec.slo.ttft_s), (SLO_ITL_KEY, spec.slo.itl_s)):
-        if target_s is not None:
-            data[key] = f"{target_s * 1000:g}"
+def service_account(spec: ServiceSpec) -> dict[str, Any]:
+    """Whom the pods run as: nobody that has a right, and whose token no pod gets."""
     return child(
-        spec, api_version="v1", kind="ConfigMap", name=engine_name(spec.name), content={"data": data}
+        spec,
+        api_version="v1",
+        kind="ServiceAccount",
+        name=engine_name(spec.name),
+        content={"automountServiceAccountToken": False},
     )
 
 

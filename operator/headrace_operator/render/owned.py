@@ -16,6 +16,8 @@ _NOT_COMPARED = frozenset({"apiVersion", "kind"})
 _MERGE_KEYS = {
     "ownerReferences": ("uid",),
     "containers": ("name",),
+    "initContainers": ("name",),
+    "imagePullSecrets": ("name",),
     "volumes": ("name",),
     "env": ("name",),
     "volumeMounts": ("mountPath",),
@@ -42,7 +44,7 @@ def difference(live: Any, rendered: Any, path: str = "") -> str | None:
 
 
 def _list_difference(live: Any, rendered: list[Any], path: str) -> str | None:
-    keys = _MERGE_KEYS.get(path.rpartition(".")[2])
+    keys = _merge_keys(path)
     if not isinstance(live, list) or (keys is None and len(live) != len(rendered)):
         return path
     for i, value in enumerate(rendered):
@@ -51,6 +53,12 @@ def _list_difference(live: Any, rendered: list[Any], path: str) -> str | None:
         if found is not None:
             return found
     return None
+
+
+def _merge_keys(path: str) -> tuple[str, ...] | None:
+    """None for a list that server-side apply replaces as a whole, as all of a NetworkPolicy are."""
+    is_network_rule = path.startswith(("spec.ingress[", "spec.egress["))
+    return None if is_network_rule else _MERGE_KEYS.get(path.rpartition(".")[2])
 
 
 def _counterpart(live: list[Any], rendered: Mapping[str, Any], keys: tuple[str, ...]) -> Any:

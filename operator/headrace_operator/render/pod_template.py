@@ -9,31 +9,26 @@ from typing import Any
 
 from headrace_operator.api.names import (
     ADMIN_KEYS_HASH_ANNOTATION,
-    ADMIN_PORT,
-    CONFIG_MOUNT_PATH,
-    CONTAINER,
-    HTTP_PORT,
-    MODELS_MOUNT_PATH,
+    GPU_CLASS_LABEL,
+    SCRAPED,
     TEMPLATE_HASH_ANNOTATION,
     engine_name,
     labels,
 )
 from headrace_operator.api.spec import ServiceSpec, Toleration
+from headrace_operator.render.containers import engine_container, fetch_container
 from headrace_operator.render.metadata import digest
-from headrace_operator.runtimes.model_path import claim_name
-from headrace_operator.runtimes.registry import adapter
+from headrace_operator.render.volumes import volumes
 
 USER_ID = 65532
 GRACE_MARGIN_S = 30
 """On top of the drain timeout: to end the streams properly and to exit."""
-ENDPOINT_REMOVAL_S = 3
-"""A deleted pod goes on serving so long, until no Service sends it requests any more."""
-SCRATCH_SIZE_LIMIT = "4Gi"
 
 
 def pod_template(spec: ServiceSpec, *, image: str, admin_keys: str) -> dict[str, Any]:
     """The template of the Deployment."""
     pod = {
+        "serviceAccountName": engine_name(spec.name),
         "automountServiceAccountToken": False,
         "enableServiceLinks": False,
         "terminationGracePeriodSeconds": math.ceil(spec.engine.drain_timeout_s) + GRACE_MARGIN_S,
@@ -42,13 +37,15 @@ def pod_template(spec: ServiceSpec, *, image: str, admin_keys: str) -> dict[str,
             "runAsUser": USER_ID,
             "runAsGroup": USER_ID,
             "seccompProfile": {"type": "RuntimeDefault"},
+            **_file_group(spec),
         },
-        "containers": [_container(spec, image)],
-        "volumes": [volume for volume, _ in _volumes(spec)],
+        **_containers(spec, image),
+        "volumes": [volume.manifest for volume in volumes(spec)],
         **_placement(spec),
     }
-    annotations = {ADMIN_KEYS_HASH_ANNOTATION: digest(admin_keys)}
-    template = {"metadata": {"labels": labels(spec.name), "annotations": annotations}, "spec": pod}
+    annotations = {ADMIN_KEYS_HASH_ANNOTATION: digest(admin_keys), **SCRAPED}
+    pod_labels = {**dict(spec.placement.labels), **labels(spec.name)}
+    template = {"metadata": {"labels": pod_labels, "annotations": annotations}, "spec": pod}
     annotations[TEMPLATE_HASH_ANNOTATION] = digest(template)
     return template
 
@@ -60,72 +57,30 @@ def template_hash(template: Mapping[str, Any]) -> str | None:
     return known
 
 
-def _container(spec: ServiceSpec, image: str) -> dict[str, Any]:
-    engine = adapter(spec.engine.runtime)
-    return {
-        "name": CONTAINER,
-        "image": image,
-        "args": [escaped(argument) for argument in engine.arguments(spec)],
-        "env": list(engine.environment(spec)),
-        "ports": [
-            {"name": "http", "containerPort": HTTP_PORT, "protocol": "TCP"},
-            {"name": "admin", "containerPort": ADMIN_PORT, "protocol": "TCP"},
-        ],
-        **engine.probes(spec),
-        "lifecycle": {"preStop": {"sleep": {"seconds": ENDPOINT_REMOVAL_S}}},
-        **_resources(spec),
-        "securityContext": {
-            "allowPrivilegeEscalation": False,
-            "readOnlyRootFilesystem": True,
-            "capabilities": {"drop": ["ALL"]},
-        },
-        # What the engine said last stands in the pod's status, and from there in ours.
-        "terminationMessagePolicy": "FallbackToLogsOnError",
-        "volumeMounts": [mount for _, mount in _volumes(spec)],
-    }
+def _containers(spec: ServiceSpec, image: str) -> dict[str, Any]:
+    fetch = fetch_container(spec, image)
+    first = {} if fetch is None else {"initContainers": [fetch]}
+    return {**first, "containers": [engine_container(spec, image)]}
 
 
-def escaped(argument: str) -> str:
-    """An argument that Kubernetes takes as it is: `$(NAME)` would be replaced by an environment variable."""
-    return argument.replace("$", "$$")
-
-
-def _resources(spec: ServiceSpec) -> dict[str, Any]:
-    limits = dict(spec.engine.limits)
-    if spec.engine.gpu_count:
-        limits["nvidia.com/gpu"] = str(spec.engine.gpu_count)
-    amounts = {"requests": dict(spec.engine.requests), "limits": limits}
-    given = {name: values for name, values in amounts.items() if values}
-    return {"resources": given} if given else {}
-
-
-def _volumes(spec: ServiceSpec) -> list[tuple[dict[str, Any], dict[str, Any]]]:
-    """Each volume with its mount. No `subPath`: it would not follow a ConfigMap."""
-    volumes: list[tuple[dict[str, Any], dict[str, Any]]] = [
-        (
-            {"name": "config", "configMap": {"name": engine_name(spec.name), "defaultMode": 0o444}},
-            {"name": "config", "mountPath": CONFIG_MOUNT_PATH, "readOnly": True},
-        ),
-        (
-            {"name": "tmp", "emptyDir": {"sizeLimit": SCRATCH_SIZE_LIMIT}},
-            {"name": "tmp", "mountPath": "/tmp"},  # noqa: S108 - the pod's own
-        ),
-    ]
-    if spec.engine.gpu_count:
-        memory = {"name": "shm", "emptyDir": {"medium": "Memory", "sizeLimit": "1Gi"}}
-        volumes.append((memory, {"name": "shm", "mountPath": "/dev/shm"}))  # noqa: S108 - the pod's own
-    claim = claim_name(spec.model.uri)
-    if claim is not None:
-        source = {"claimName": claim, "readOnly": True}
-        mount = {"name": "models", "mountPath": MODELS_MOUNT_PATH, "readOnly": True}
-        volumes.append(({"name": "models", "persistentVolumeClaim": source}, mount))
-    return volumes
+def _file_group(spec: ServiceSpec) -> dict[str, Any]:
+    """What makes a claim writable to the pod's user. Only where the pod writes to it: changing the group of a
+    large volume takes minutes.
+    """
+    if spec.model.is_downloaded and spec.model.cache.claim_name is not None:
+        return {"fsGroup": USER_ID, "fsGroupChangePolicy": "OnRootMismatch"}
+    return {}
 
 
 def _placement(spec: ServiceSpec) -> dict[str, Any]:
+    gpu_class = spec.engine.gpu_class
     fields: dict[str, Any] = {
+        "imagePullSecrets": [{"name": name} for name in spec.engine.image_pull_secrets],
         "runtimeClassName": spec.engine.runtime_class_name,
-        "nodeSelector": dict(spec.placement.node_selector),
+        "nodeSelector": {
+            **dict(spec.placement.node_selector),
+            **({GPU_CLASS_LABEL: gpu_class} if gpu_class is not None else {}),
+        },
         "tolerations": [_toleration(toleration) for toleration in spec.placement.tolerations],
         "priorityClassName": spec.placement.priority_class_name,
     }

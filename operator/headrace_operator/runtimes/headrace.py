@@ -10,6 +10,8 @@ from typing import Any
 
 from headrace_operator.api.names import (
     ADMIN_KEYS_KEY,
+    API_KEYS_KEY,
+    CACHE_MOUNT_PATH,
     CONFIG_MOUNT_PATH,
     LIMITS_KEY,
     SLO_ITL_KEY,
@@ -17,20 +19,34 @@ from headrace_operator.api.names import (
     engine_name,
 )
 from headrace_operator.api.spec import ServiceSpec
-from headrace_operator.runtimes.model_path import model_argument
+from headrace_operator.runtimes.base import Fetch
+from headrace_operator.runtimes.metric_map import HEADRACE, MetricMap
+from headrace_operator.runtimes.model_path import hub_name, hub_token, model_argument
 
 STARTUP_PERIOD_S = 2
 LIVENESS_PERIOD_S = 10
+_HOME = {"name": "HOME", "value": "/tmp"}  # noqa: S108 - the pod's own
+_CACHE = (
+    {"name": "HEADRACE_CACHE", "value": CACHE_MOUNT_PATH},
+    {"name": "HEADRACE_MODELS", "value": f"{CACHE_MOUNT_PATH}/models"},
+)
+_OFFLINE = {"name": "HF_HUB_OFFLINE", "value": "1"}
+"""What was fetched is served: the serving container asks no hub."""
 
 
 class HeadraceEngine:
     """Adapter of `headrace serve`."""
 
     changes_limits_live = True
+    drains_by_call = True
+    metrics: MetricMap = HEADRACE
+    command: tuple[str, ...] = ()
 
     def arguments(self, spec: ServiceSpec) -> tuple[str, ...]:
         capacity = spec.engine.capacity
         flags: dict[str, str | int | None] = {
+            # One tenant is served in the order of arrival; weights then hold without a restart.
+            "--scheduling-policy": None if _has(spec, "--scheduling-policy") else "fair",
             "--served-model-name": spec.model.served_name,
             "--max-num-seqs": capacity.max_num_seqs,
             "--max-num-batched-tokens": capacity.max_num_batched_tokens,
@@ -40,19 +56,27 @@ class HeadraceEngine:
             "--shutdown-timeout": math.ceil(spec.engine.drain_timeout_s),
             "--limits-file": f"{CONFIG_MOUNT_PATH}/{LIMITS_KEY}",
             "--admin-public-keys": f"{CONFIG_MOUNT_PATH}/{ADMIN_KEYS_KEY}",
+            "--api-keys": f"{CONFIG_MOUNT_PATH}/{API_KEYS_KEY}",
         }
         given = [text for flag, value in flags.items() if value is not None for text in (flag, str(value))]
-        return ("serve", model_argument(spec.model), *given)
+        return ("serve", model_argument(spec.model), *spec.engine.args, *given)
 
     def environment(self, spec: ServiceSpec) -> tuple[Mapping[str, Any], ...]:
         return (
             {"name": "HEADRACE_POD_UID", "valueFrom": {"fieldRef": {"fieldPath": "metadata.uid"}}},
             {"name": "HEADRACE_HOST", "value": "0.0.0.0"},  # noqa: S104 - a pod has no other address to serve on
             {"name": "HEADRACE_ADMIN_HOST", "value": "0.0.0.0"},  # noqa: S104 - signed calls only
-            {"name": "HOME", "value": "/tmp"},  # noqa: S108 - the one writable directory of the pod
+            _HOME,
+            *((*_CACHE, _OFFLINE) if spec.model.is_downloaded else ()),
             _from_config("HEADRACE_SLO_TTFT_MS", spec.name, SLO_TTFT_KEY),
             _from_config("HEADRACE_SLO_ITL_MS", spec.name, SLO_ITL_KEY),
         )
+
+    def fetch(self, spec: ServiceSpec) -> Fetch | None:
+        """With the hub's token, which the serving container lacks."""
+        if not spec.model.is_downloaded:
+            return None
+        return Fetch(("models", "add", hub_name(spec.model)), (_HOME, *_CACHE, *hub_token(spec.model)))
 
     def probes(self, spec: ServiceSpec) -> Mapping[str, Mapping[str, Any]]:
         ready = {"httpGet": {"path": "/readyz", "port": "http"}}
@@ -73,6 +97,10 @@ class HeadraceEngine:
                 "failureThreshold": 6,
             },
         }
+
+
+def _has(spec: ServiceSpec, flag: str) -> bool:
+    return any(argument.partition("=")[0] == flag for argument in spec.engine.args)
 
 
 def _optional_ms(seconds: float | None) -> int | None:

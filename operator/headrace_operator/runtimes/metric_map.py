@@ -51,24 +51,24 @@ class Series:
         return self.name.removesuffix("_count")
 
 
-HEADRACE_COUNTERS: Mapping[Counter, Series] = {
-    Counter.ARRIVALS: Series("headrace_requests_received_total"),
-    Counter.REJECTIONS: Series("headrace_request_rejections_total"),
-    Counter.GOOD: Series("headrace_requests_finished_total", ("outcome", "good")),
-    Counter.LATE: Series("headrace_requests_finished_total", ("outcome", "late")),
-    Counter.FAILED: Series("headrace_requests_finished_total", ("outcome", "failed")),
-    Counter.PROMPT_TOKENS: Series("vllm:prompt_tokens_total"),
-    Counter.GENERATION_TOKENS: Series("vllm:generation_tokens_total"),
-    Counter.PREEMPTIONS: Series("vllm:num_preemptions_total"),
-    Counter.STEPS: Series("headrace_step_seconds_count"),
+_HEADRACE_COUNTERS: Mapping[Counter, tuple[Series, ...]] = {
+    Counter.ARRIVALS: (Series("headrace_requests_received_total"),),
+    Counter.REJECTIONS: (Series("headrace_request_rejections_total"),),
+    Counter.GOOD: (Series("headrace_requests_finished_total", ("outcome", "good")),),
+    Counter.LATE: (Series("headrace_requests_finished_total", ("outcome", "late")),),
+    Counter.FAILED: (Series("headrace_requests_finished_total", ("outcome", "failed")),),
+    Counter.PROMPT_TOKENS: (Series("vllm:prompt_tokens_total"),),
+    Counter.GENERATION_TOKENS: (Series("vllm:generation_tokens_total"),),
+    Counter.PREEMPTIONS: (Series("vllm:num_preemptions_total"),),
+    Counter.STEPS: (Series("headrace_step_seconds_count"),),
 }
-HEADRACE_DISTRIBUTIONS: Mapping[Distribution, str] = {
+_HEADRACE_DISTRIBUTIONS: Mapping[Distribution, str] = {
     Distribution.QUEUE_TIME: "headrace_queue_time_seconds",
     Distribution.TTFT: "headrace_time_to_first_token_seconds",
     Distribution.ITL: "headrace_inter_token_latency_seconds",
     Distribution.STEP_BUDGET_USED: "headrace_step_budget_used_ratio",
 }
-HEADRACE_GAUGES: Mapping[Gauge, Series] = {
+_HEADRACE_GAUGES: Mapping[Gauge, Series] = {
     Gauge.RUNNING: Series("vllm:num_requests_running"),
     Gauge.WAITING: Series("vllm:num_requests_waiting"),
     Gauge.OLDEST_WAITING_AGE: Series("headrace_oldest_waiting_age_seconds"),
@@ -80,22 +80,53 @@ HEADRACE_GAUGES: Mapping[Gauge, Series] = {
     Gauge.MAX_NUM_BATCHED_TOKENS: Series("headrace_limit", ("name", "max_num_batched_tokens")),
 }
 
+_VLLM_COUNTERS: Mapping[Counter, tuple[Series, ...]] = {
+    # vLLM counts no arrivals. First tokens are what follows them soonest; who still waits is in a gauge.
+    Counter.ARRIVALS: (
+        Series("vllm:time_to_first_token_seconds_count"),
+        Series("vllm:admission_rejections_total"),
+    ),
+    Counter.REJECTIONS: (Series("vllm:admission_rejections_total"),),
+    Counter.FAILED: (Series("vllm:request_success_total", ("finished_reason", "error")),),
+    Counter.PROMPT_TOKENS: (Series("vllm:prompt_tokens_total"),),
+    Counter.GENERATION_TOKENS: (Series("vllm:generation_tokens_total"),),
+    Counter.PREEMPTIONS: (Series("vllm:num_preemptions_total"),),
+    # A histogram of tokens a step, for all its name.
+    Counter.STEPS: (Series("vllm:iteration_tokens_total_count"),),
+}
+_VLLM_DISTRIBUTIONS: Mapping[Distribution, str] = {
+    # Observed when a request ends, and in nothing finer than 0.3 s.
+    Distribution.QUEUE_TIME: "vllm:request_queue_time_seconds",
+    Distribution.TTFT: "vllm:time_to_first_token_seconds",
+    Distribution.ITL: "vllm:inter_token_latency_seconds",
+}
+_VLLM_GAUGES: Mapping[Gauge, Series] = {
+    Gauge.RUNNING: Series("vllm:num_requests_running"),
+    Gauge.WAITING: Series("vllm:num_requests_waiting"),
+    Gauge.KV_USED: Series("vllm:kv_cache_usage_perc"),
+    Gauge.START_TIME: Series("process_start_time_seconds"),
+}
+
 
 @dataclass(frozen=True, slots=True)
 class MetricMap:
     """Which series of a runtime mean what."""
 
-    counters: Mapping[Counter, Series]
+    counters: Mapping[Counter, tuple[Series, ...]]
+    """Several are added up. The first must be there; others count where they are."""
     distributions: Mapping[Distribution, str]
     gauges: Mapping[Gauge, Series]
 
     @property
     def wanted(self) -> frozenset[str]:
-        singles = (*self.counters.values(), *self.gauges.values())
+        counted = (series for parts in self.counters.values() for series in parts)
+        singles = (*counted, *self.gauges.values())
         parts = (
             f"{name}_{part}" for name in self.distributions.values() for part in ("bucket", "sum", "count")
         )
         return frozenset({series.name for series in singles} | set(parts))
 
 
-HEADRACE = MetricMap(HEADRACE_COUNTERS, HEADRACE_DISTRIBUTIONS, HEADRACE_GAUGES)
+HEADRACE = MetricMap(_HEADRACE_COUNTERS, _HEADRACE_DISTRIBUTIONS, _HEADRACE_GAUGES)
+VLLM = MetricMap(_VLLM_COUNTERS, _VLLM_DISTRIBUTIONS, _VLLM_GAUGES)
+"""Names of vLLM V1 (0.32). It says neither its limits nor which requests were good: those stay unknown."""

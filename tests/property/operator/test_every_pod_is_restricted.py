@@ -25,20 +25,20 @@ def rendered(document):
 def test_the_pod_is_restricted(document):
     _, made = rendered(document)
     pod = made["Deployment"]["spec"]["template"]["spec"]
-    assert not {"hostNetwork", "hostPID", "hostIPC", "initContainers", "shareProcessNamespace"} & set(pod)
+    assert not {"hostNetwork", "hostPID", "hostIPC", "shareProcessNamespace"} & set(pod)
     assert pod["securityContext"]["runAsNonRoot"] is True
     assert pod["securityContext"]["runAsUser"] > 0
     assert pod["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
     assert pod["automountServiceAccountToken"] is False
     for volume in pod["volumes"]:
         assert set(volume) - {"name"} <= ALLOWED_VOLUMES
-    for container in pod["containers"]:
+    for container in (*pod.get("initContainers", ()), *pod["containers"]):
         security = container["securityContext"]
         assert security["allowPrivilegeEscalation"] is False
         assert security["readOnlyRootFilesystem"] is True
         assert security["capabilities"] == {"drop": ["ALL"]}
         assert "privileged" not in security
-        assert not any("hostPort" in port for port in container["ports"])
+        assert not any("hostPort" in port for port in container.get("ports", ()))
         assert all("subPath" not in mount for mount in container["volumeMounts"])
 
 

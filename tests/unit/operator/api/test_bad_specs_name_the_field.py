@@ -24,12 +24,6 @@ def test_a_bad_name_is_invalid(name):
     assert "metadata.name" in parsed.message
 
 
-def test_a_runtime_of_later_is_told_apart_from_a_mistake():
-    parsed = parse(resource({"engine": {"runtime": "vllm"}}))
-    assert isinstance(parsed, Invalid)
-    assert parsed.reason == "RuntimeNotSupported"
-
-
 def test_every_default_is_filled_in():
     parsed = parse({**resource(), "spec": {"model": {"uri": "hf://org/name"}}})
     assert isinstance(parsed, ServiceSpec)

@@ -36,6 +36,8 @@ def test_a_new_service_has_every_condition_at_once():
 def test_a_new_service_gets_its_children_in_the_order_in_which_they_are_needed():
     first = plan(pods=(), children={})
     assert [manifest["kind"] for manifest in first.objects] == [
+        "ServiceAccount",
+        "NetworkPolicy",
         "ConfigMap",
         "Service",
         "PodDisruptionBudget",

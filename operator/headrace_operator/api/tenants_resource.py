@@ -1,0 +1,96 @@
+"""`spec.tenants`: who shares the service, and on which terms. None of it replaces a pod."""
+
+from typing import Annotated, ClassVar, Literal
+
+from pydantic import AfterValidator, Field, StringConstraints
+from pydantic_core import PydanticCustomError
+
+from headrace_operator.api.fields import Sequences, matching
+from headrace_operator.api.rules import Part, Rule, of_defaults
+
+TENANT_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9._-]*$"
+KEY_DIGEST_PATTERN = r"^[0-9a-f]{64}$"
+MAX_TENANTS, MAX_KEYS = 256, 1024
+
+TenantName = Annotated[
+    str,
+    StringConstraints(min_length=1, max_length=64),
+    matching(
+        TENANT_PATTERN, "tenants: a name starts with a letter or digit and holds letters, digits, . _ -"
+    ),
+]
+
+
+class TenantLimitsPart(Part):
+    """A tenant's part of each pod's limits. What is absent is bounded by the pod's own."""
+
+    max_num_seqs: Sequences | None = Field(
+        None, description="Most of the tenant's requests that run at once in a pod."
+    )
+    max_num_queued_reqs: Annotated[int, Field(ge=0, le=1_000_000)] | None = Field(
+        None, description="Most of the tenant's requests that wait in a pod; more are refused with 429."
+    )
+    max_num_queued_tokens: Annotated[int, Field(ge=0, le=2_147_483_647)] | None = Field(
+        None, description="Most prompt tokens of the tenant that wait in a pod; more are refused with 429."
+    )
+
+
+class TermsPart(Part):
+    """What a tenant is given."""
+
+    weight: Annotated[int, Field(ge=1, le=1000)] = Field(
+        1, description="Share of the service, in proportion to the weights of the others that ask for it."
+    )
+    limits: TenantLimitsPart = of_defaults(TenantLimitsPart, "The tenant's part of each pod's limits.")
+
+
+class TenantPart(TermsPart):
+    """A tenant with terms of its own."""
+
+    name: TenantName = Field(description="Name of the tenant.")
+
+
+def _distinct(items: list[TenantPart]) -> list[TenantPart]:
+    """The API server sees to it too: the list is a map by name."""
+    names = [item.name for item in items]
+    if len(names) > len(set(names)):
+        raise PydanticCustomError("duplicate", "a name stands there twice")
+    return items
+
+
+class TenantsPart(Part):
+    """Who shares the service, and on which terms."""
+
+    RULES: ClassVar = (
+        Rule(
+            "has(self.keys) && size(self.keys) > 0 || !has(self.items) || size(self.items) == 0",
+            "tenants.items needs tenants.keys: without a key nobody is told apart",
+            lambda part: bool(part.keys) or not part.items,
+            ".items",
+        ),
+    )
+    identity: Literal["APIKey"] = Field(
+        "APIKey", description="APIKey: the bearer token of a request says which tenant sends it."
+    )
+    keys: Annotated[
+        dict[str, TenantName],
+        Field(max_length=MAX_KEYS),
+        Rule(
+            f"self.all(k, k.matches('{KEY_DIGEST_PATTERN}'))",
+            "tenants.keys: a key is not the SHA-256 digest of an API key: 64 lower-case hexadecimal digits",
+            lambda keys: all(matching(KEY_DIGEST_PATTERN, "").holds(key) for key in keys),
+        ),
+    ] = Field(
+        default_factory=dict,
+        description="Tenants by the SHA-256 digest of an API key (printf %s KEY | sha256sum). Where there is "
+        "one, a request without a known key is refused with 401; empty: everybody is served as one tenant.",
+    )
+    default: TermsPart = of_defaults(TermsPart, "Terms of tenants that have none of their own.")
+    items: Annotated[
+        list[TenantPart],
+        Field(
+            max_length=MAX_TENANTS,
+            json_schema_extra={"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["name"]},
+        ),
+        AfterValidator(_distinct),
+    ] = Field(default_factory=list, description="Tenants with terms of their own.")
