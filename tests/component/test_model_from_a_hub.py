@@ -144,7 +144,7 @@ def break_off(hub, monkeypatch, how):
 
 
 @pytest.mark.parametrize("name", ["../../x", "/etc/x", "a/../../x", "..\\x", "a\nb"])
-def test_security_14_a_name_that_leaves_the_directory_refuses_the_model(hub, models, name):
+def test_a_name_that_leaves_the_directory_refuses_the_model(hub, models, name):
     hub.files[name] = b"{}"
     with pytest.raises(ModelLoadError, match="outside of its directory"):
         resolve_model("hf://org/name")
@@ -152,7 +152,7 @@ def test_security_14_a_name_that_leaves_the_directory_refuses_the_model(hub, mod
     assert not models.exists() or names_in(models) == set()
 
 
-def test_security_15_the_token_stays_with_the_hub_when_weights_are_elsewhere(hub, monkeypatch):
+def test_the_token_stays_with_the_hub_when_weights_are_elsewhere(hub, monkeypatch):
     monkeypatch.setenv("HF_TOKEN", "hf_secret")
     hub.token = "hf_secret"
     with FakeHub(hub.files).running() as storage:
@@ -163,7 +163,7 @@ def test_security_15_the_token_stays_with_the_hub_when_weights_are_elsewhere(hub
     assert {token for _, _, token in hub.requests} == {"Bearer hf_secret"}
 
 
-def test_security_15_the_token_stays_with_the_hub_when_its_api_is_elsewhere(hub, monkeypatch):
+def test_the_token_stays_with_the_hub_when_its_api_is_elsewhere(hub, monkeypatch):
     monkeypatch.setenv("HF_TOKEN", "hf_secret")
     with FakeHub(hub.files).running() as other:
         hub.api_elsewhere = other.url
@@ -172,7 +172,7 @@ def test_security_15_the_token_stays_with_the_hub_when_its_api_is_elsewhere(hub,
         assert {token for _, _, token in other.requests} == {None}
 
 
-def test_security_15_no_token_goes_over_plain_http_to_another_machine(monkeypatch, caplog, models):
+def test_no_token_goes_over_plain_http_to_another_machine(monkeypatch, caplog, models):
     from headrace_engine.runner.hub.fetch import _token
 
     monkeypatch.setenv("HF_ENDPOINT", "http://hub.example")
@@ -190,6 +190,13 @@ def test_a_truncated_file_is_found_and_the_next_start_completes_it(hub, models):
     hub.cut = set()
     assert names_in(resolve_model("hf://org/name")) == PLACED
     assert not any(name.endswith(".partial") for name in names_in(models))
+
+
+def test_a_models_directory_that_cannot_be_written_names_the_variable(hub, tmp_path, monkeypatch):
+    (tmp_path / "file").write_text("in the way")
+    monkeypatch.setenv("HEADRACE_MODELS", str(tmp_path / "file" / "models"))
+    with pytest.raises(ModelLoadError, match="set HEADRACE_MODELS to a directory that can be written"):
+        resolve_model("hf://org/name")
 
 
 @pytest.mark.parametrize("name", ["model.safetensors", "config.json"])

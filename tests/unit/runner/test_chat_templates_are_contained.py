@@ -48,11 +48,30 @@ ESCAPES = (
     "{{ raise_exception.__globals__ }}",
     "{{ strftime_now.__globals__['json'] }}",
     "{{ namespace.__init__.__globals__ }}",
+    # CVE-2024-56326: a stored reference to `format` is not the method that the sandbox watches.
+    "{% set f = '{0.__class__.__mro__}'.format %}{{ f(1) }}",
+    "{{ ['{0.__class__}']|map('format', 1)|list }}",
+    "{{ ('{0.__class__}',)|map(attribute='format')|map('string')|list }}",
+    "{{ '{x.__class__}'.format_map({'x': 1}) }}",
+    # CVE-2025-27516: the `attr` filter reached what a dot may not.
+    "{{ ('%s'|attr('format'))('{0.__class__.__base__}') }}",
+    "{{ '{0.__class__}'|attr('format')|attr('__call__')(1) }}",
+    "{{ messages|attr('__class__')|attr('__mro__') }}",
+    "{{ [messages]|map('attr', '__class__')|list }}",
+    "{{ [messages]|map(attribute='__class__.__mro__')|list }}",
+    "{{ [messages]|groupby('__class__') }}",
+    "{{ [messages]|sum(attribute='__class__', start='') }}",
+    "{{ messages['__class__'] }}{{ messages[0]['__class__'] }}",
+    "{{ joiner.__init__.__globals__ }}{{ dict.__subclasses__() }}",
+    "{% set ns = namespace(x=1) %}{% set ns.__class__ = 2 %}{{ ns.__class__ }}",
+    "{{ (1).__class__.__bases__[0].__subclasses__()[0] }}",
+    "{% macro m() %}{{ caller.__globals__ }}{% endmacro %}{{ m.__init__ }}",
 )
 
 
 @pytest.mark.parametrize("source", ESCAPES)
 def test_what_tries_to_leave_the_sandbox_is_an_error_or_inert(source):
+    """CVE-2026-5760 and before it many: a template of a model ran code of its author."""
     template, _error = compile_template(source)
     rendered = render_template(template, {"messages": [MESSAGE]}).get("text", "") if template else ""
     for sign in ("<class", "uid=", "root:", "module", "subclasses", "mappingproxy"):

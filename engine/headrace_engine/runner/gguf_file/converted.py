@@ -34,6 +34,6 @@ def converted(gguf: Path) -> Path:
     except (OSError, SafetensorError) as error:
         raise ModelLoadError(
             f"{gguf} could not be converted into {target.parent} ({error}): free space there, or set "
-            "HEADRACE_CACHE to a directory that can be written"
+            "HEADRACE_CACHE to a directory that can be written; in a pod, mount a volume there"
         ) from error
     return target

@@ -50,6 +50,11 @@ def why_no_download(error: Exception, model: HubName, target: Path) -> str:
     """A sentence with the fix, for an error on downloading or writing the files."""
     if isinstance(error, errors.GatedRepoError):
         return why_no_model(error, model)
+    if isinstance(error, OSError) and error.filename is not None:
+        return (
+            f"{model} cannot be written into {target.parent} ({error}): set HEADRACE_MODELS to a directory "
+            "that can be written and has room for it; in a pod, mount a volume there"
+        )
     return (
         f"{model} could not be downloaded whole into {target} ({error}): check the network and the free "
         "space; the next start goes on where this one ended"
