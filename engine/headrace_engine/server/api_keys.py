@@ -3,8 +3,9 @@
     {"keys": {"<sha256 of a key, hex>": "acme"},
      "tenants": {"default": {...}, "items": {"acme": {"weight": 2, "max_num_queued_reqs": 100}}}}
 
-The file is read again when it has changed; one that cannot be used is logged, and the last good one holds.
-What a client writes into a request (`user`) is never its identity.
+With `"keys": null` nobody needs one, and everybody is one tenant. The file is read again when it has changed;
+one that cannot be used is logged, and the last good one holds. What a client writes into a request (`user`)
+is never its identity.
 """
 
 import hashlib
@@ -38,8 +39,8 @@ _DIGEST = re.compile(r"[0-9a-f]{64}")
 class Tenancy:
     """What a keys file says."""
 
-    tenants: dict[bytes, str]
-    """By the digest of a key."""
+    tenants: dict[bytes, str] | None
+    """By the digest of a key. None: nobody needs one, and everybody is one tenant."""
     contract: Contract
 
     @classmethod
@@ -48,9 +49,14 @@ class Tenancy:
         if path.stat().st_size > MAX_FILE_BYTES:
             raise ValueError(f"it is larger than {MAX_FILE_BYTES} bytes")
         document = json.loads(path.read_text(encoding="utf-8"))
-        keys = document.get("keys") if isinstance(document, dict) else None
-        if not isinstance(keys, dict) or document.keys() - {"keys", "tenants"}:
+        if not isinstance(document, dict) or not {"keys"} <= document.keys() <= {"keys", "tenants"}:
             raise ValueError('it is no object with "keys" and "tenants"')
+        keys = document["keys"]
+        if not isinstance(keys, dict | None):
+            raise ValueError('"keys" is neither an object nor null')  # noqa: TRY004 - the file's content
+        contract = Contract().changed(document.get("tenants", {}))
+        if keys is None:
+            return cls(None, contract)
         if len(keys) > MAX_KEYS:
             raise ValueError(f"it has more than {MAX_KEYS} keys")
         for number, (digest, tenant) in enumerate(keys.items(), start=1):
@@ -59,7 +65,7 @@ class Tenancy:
             if not isinstance(tenant, str) or not _TENANT.fullmatch(tenant):
                 raise ValueError(f"key {number} names no tenant, of 1 to 64 letters, digits, dots and dashes")
         tenants = {bytes.fromhex(digest): tenant for digest, tenant in keys.items()}
-        return cls(tenants, Contract().changed(document.get("tenants", {})))
+        return cls(tenants, contract)
 
 
 class ApiKeys:
@@ -87,12 +93,14 @@ class ApiKeys:
         return self.tenancy.contract != before
 
     def tenant(self, authorization: str, address: str) -> str:
-        """Whose key this is.
+        """Whose key this is; the empty name where nobody needs one.
 
         Raises:
             ApiError: 401, the same whatever is wrong with it; 429 after too many of them.
         """
-        found = self._find(authorization)
+        if self.tenancy.tenants is None:
+            return ""
+        found = _find(self.tenancy.tenants, authorization)
         if found is not None:
             return found
         if int(self._clock()) != self._second:
@@ -108,16 +116,17 @@ class ApiKeys:
         """What keeps a tenant's cached blocks from being found by others: nobody outside can name it."""
         return hmac.digest(self._salt_key, tenant.encode(), "sha256")
 
-    def _find(self, authorization: str) -> str | None:
-        """What is looked up is a digest: the time that takes tells nothing of how near a key was, since
-        nobody can choose one whose digest is near another's.
-        """
-        if len(authorization) > MAX_AUTHORIZATION_CHARACTERS:
-            return None
-        scheme, _, key = authorization.partition(" ")
-        if scheme.lower() != "bearer":
-            return None
-        return self.tenancy.tenants.get(hashlib.sha256(key.strip().encode()).digest())
+
+def _find(tenants: dict[bytes, str], authorization: str) -> str | None:
+    """What is looked up is a digest: the time that takes tells nothing of how near a key was, since
+    nobody can choose one whose digest is near another's.
+    """
+    if len(authorization) > MAX_AUTHORIZATION_CHARACTERS:
+        return None
+    scheme, _, key = authorization.partition(" ")
+    if scheme.lower() != "bearer":
+        return None
+    return tenants.get(hashlib.sha256(key.strip().encode()).digest())
 
 
 def _version(path: Path) -> tuple[int, int, int] | None:

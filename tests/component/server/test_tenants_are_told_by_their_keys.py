@@ -160,3 +160,14 @@ class TestDeadlinesAndClasses:
         server = start(scheduling_policy=PolicyName.DEADLINE)
         headers = {"x-slo-ttft-ms": "5000"}
         assert server.post("/v1/completions", BODY, headers=headers).status_code == 200
+
+
+def test_keys_come_and_go_while_it_serves(start, tmp_path) -> None:
+    keys = tmp_path / "keys.json"
+    keys.write_text(json.dumps({"keys": None}))
+    server = start(api_keys=keys)
+    assert ask(server, None).status_code == 200
+    write_keys(keys, {"sk-a": "acme"})
+    assert [ask(server, key).status_code for key in (None, "sk-a")] == [401, 200]
+    keys.write_text(json.dumps({"keys": None}))
+    assert ask(server, None).status_code == 200
