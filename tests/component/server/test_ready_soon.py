@@ -23,7 +23,8 @@ HEAVY = (
 )
 
 
-def test_it_is_ready_within_eight_seconds_of_work(tiny_model_dir) -> None:
+def test_it_is_ready_within_eight_seconds_of_work_and_listens_at_its_port_alone(tiny_model_dir) -> None:
+    """Elsewhere a broker beside the API listened too (CVE-2026-3059)."""
     command = [sys.executable, "-m", "headrace_cli.main", "serve", str(tiny_model_dir), "--threads", "1"]
     server = subprocess.Popen([*command, "--port", "0"], stderr=subprocess.PIPE, text=True)
     try:
@@ -36,6 +37,7 @@ def test_it_is_ready_within_eight_seconds_of_work(tiny_model_dir) -> None:
             assert time.monotonic() < until
             time.sleep(0.03)
         assert cpu_s(server.pid) < READY_CPU_S
+        assert ports_of(server.pid) == {int(url.rpartition(":")[2])}
     finally:
         server.send_signal(signal.SIGTERM)
         assert server.wait(30) == 0
@@ -65,3 +67,23 @@ def cpu_s(pid: int) -> float:
     """User and kernel time of a process so far."""
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def ports_of(pid: int) -> set[int]:
+    """Where a process and all that it started listen."""
+    process = Path(f"/proc/{pid}")
+    sockets = {str(entry.readlink()) for entry in (process / "fd").iterdir()}
+    rows = [
+        row.split() for name in ("tcp", "tcp6") for row in (process / "net" / name).read_text().splitlines()
+    ]
+    own = {
+        int(row[1].rpartition(":")[2], 16)
+        for row in rows
+        if row[3] == "0A" and f"socket:[{row[9]}]" in sockets
+    }
+    children = [
+        int(child)
+        for task in (process / "task").iterdir()
+        for child in (task / "children").read_text().split()
+    ]
+    return own.union(*map(ports_of, children))
