@@ -1,10 +1,28 @@
 """What a program gets back, and how it grows while the engine works."""
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from headrace_engine.core.plan import Event, Finished, Scheduled, Tokens
-from headrace_engine.core.request import FinishReason, Request
-from headrace_engine.server.output import Output
+from headrace_engine.core.plan import Event, Finished, PromptLogprobs, Scheduled, Tokens
+from headrace_engine.core.request import FinishReason
+from headrace_engine.core.sampling import TokenLogprobs
+from headrace_engine.server.choice import Beginning, Choice
+from headrace_engine.server.output import Delta
+from headrace_engine.server.spelling import Spelling
+
+
+@dataclass(frozen=True, slots=True)
+class Logprob:
+    """How likely a token was where it stood."""
+
+    logprob: float
+    rank: int
+    """1 is the likeliest."""
+    decoded_token: str
+
+
+Logprobs = Mapping[int, Logprob]
+"""Of a token and of the likeliest in its place, by id."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,6 +34,10 @@ class CompletionOutput:
     token_ids: tuple[int, ...]
     """The stop id included, if one ended the output."""
     finish_reason: str
+    cumulative_logprob: float | None = None
+    """Of all its tokens; None where they were not asked for."""
+    logprobs: tuple[Logprobs, ...] | None = None
+    """One for each of `token_ids`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,44 +49,73 @@ class RequestOutput:
     prompt_token_ids: tuple[int, ...]
     outputs: tuple[CompletionOutput, ...]
     num_cached_tokens: int
+    prompt_logprobs: tuple[Logprobs | None, ...] | None = None
+    """One for each of `prompt_token_ids`; None for the first, which nothing stands before."""
 
 
 class Answer:
-    """Takes the events of one request."""
+    """Takes the events of one output's request."""
 
-    def __init__(self, request: Request, output: Output, prompt: str | None) -> None:
-        self.request = request
-        self._output = output
-        self._prompt = prompt
+    def __init__(self, choice: Choice, spelling: Spelling, *, tells_logprobs: bool) -> None:
+        self._choice = choice
+        self._spelling = spelling
+        self._tells_logprobs = tells_logprobs
         self._text = ""
         self._token_ids: list[int] = []
+        self._logprobs: list[Logprobs] = []
+
+    @property
+    def beginning(self) -> Beginning:
+        return self._choice.beginning
 
     @property
     def finish_reason(self) -> FinishReason | None:
         """Set by the end, or by a stop string before the engine knows of it."""
-        return self._output.finished
+        return self._choice.output.finished
 
     def grow(self, event: Event) -> str:
         """The text that an event adds."""
-        text = ""
+        delta = Delta(self._choice.index)
         match event:
-            case Scheduled():
-                self._output.cached_tokens = event.cached_tokens
-            case Tokens():
-                self._token_ids += event.token_ids
-                text = self._output.tokens(event.token_ids)
-            case Finished():
-                if event.stop_token_id is not None:
-                    self._token_ids.append(event.stop_token_id)
-                text = self._output.end(event)
-        self._text += text
-        return text
+            case Scheduled() if self._choice.leads:
+                self.beginning.cached_tokens = event.cached_tokens
+            case PromptLogprobs():
+                self.beginning.scores += event.logprobs
+            case Tokens() | Finished():
+                self._choice.grow(event, delta)
+        self._text += delta.text
+        self._token_ids += delta.token_ids
+        self._logprobs += [
+            named(self._spelling, token.token_id, token.logprobs) for token in delta.scored if token.logprobs
+        ]
+        return delta.text
 
-    def result(self) -> RequestOutput:
-        """The whole answer, once it has a finish reason."""
+    def output(self, index: int) -> CompletionOutput:
+        """The whole output, once it has a finish reason."""
         assert self.finish_reason is not None
-        usage = self._output.usage
-        token_ids = tuple(self._token_ids[: usage.completion_tokens])
-        output = CompletionOutput(0, self._text, token_ids, self.finish_reason.value)
-        prompt_token_ids = self.request.prompt_token_ids
-        return RequestOutput(self._prompt, prompt_token_ids, (output,), usage.cached_tokens)
+        logprob, logprobs = self._choice.output.cumulative_logprob, tuple(self._logprobs)
+        return CompletionOutput(
+            index,
+            self._text,
+            tuple(self._token_ids),
+            self.finish_reason.value,
+            logprob if self._tells_logprobs else None,
+            logprobs if self._tells_logprobs else None,
+        )
+
+
+def named(spelling: Spelling, token_id: int, told: TokenLogprobs) -> Logprobs:
+    """What was told of a token, by id: the token first, then the likeliest in falling order."""
+    tops = zip(told.top_ids, told.top_logprobs, range(1, len(told.top_ids) + 1), strict=True)
+    return {
+        each: Logprob(logprob, rank, spelling.name(each))
+        for each, logprob, rank in ((token_id, told.logprob, told.rank), *tops)
+    }
+
+
+def of_prompt(spelling: Spelling, beginning: Beginning) -> tuple[Logprobs | None, ...]:
+    """What was told of a prompt's tokens."""
+    told: Sequence[tuple[int, TokenLogprobs]] = list(
+        zip(beginning.token_ids[1:], beginning.scores, strict=True)
+    )
+    return (None, *(named(spelling, token_id, logprobs) for token_id, logprobs in told))

@@ -8,30 +8,36 @@ import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
 from itertools import count
 from queue import SimpleQueue
 from typing import Any, Self
 
 from headrace_engine.core.limits import Limits
 from headrace_engine.core.plan import Finished
-from headrace_engine.core.request import FinishReason
+from headrace_engine.core.request import FinishReason, Request
 from headrace_engine.core.scheduler import Scheduler
-from headrace_engine.offline.answer import Answer, RequestOutput
+from headrace_engine.offline.answer import Answer, RequestOutput, of_prompt
 from headrace_engine.offline.sampling_params import SamplingParams
 from headrace_engine.runner.chat_template import ChatTemplateError
-from headrace_engine.server.admission import engine_request
+from headrace_engine.server.admission import choices_of
+from headrace_engine.server.bad_words import bad_word_ids
+from headrace_engine.server.bounds import Wanted, engine_requests
 from headrace_engine.server.config import ServeConfig
 from headrace_engine.server.errors import ApiError
 from headrace_engine.server.loading import load_model
 from headrace_engine.server.loop import StepLoop
 from headrace_engine.server.model import LoadedModel
-from headrace_engine.server.output import Output
 from headrace_engine.server.parameters import (
     GenerationParameters,
     chat_parameters,
     completion_parameters,
 )
+from headrace_engine.server.prompts import Prompt as EncodedPrompt
 from headrace_engine.server.prompts import Prompts
+from headrace_engine.server.seeds import Seeds
+from headrace_engine.server.spelling import Spelling
 from headrace_engine.telemetry.report import StepReport
 
 Prompt = str | Sequence[int]
@@ -77,6 +83,7 @@ class LLM:
             loaded.tokenizer, max_model_len=capacity.max_model_len, vocab_size=loaded.vocab_size
         )
         self._reports: SimpleQueue[StepReport] = SimpleQueue()
+        self._seeds = Seeds(options.get("seed"))
         self._names = (f"offline-{number}" for number in count())
         self._busy = threading.Lock()
         self._loop = StepLoop(
@@ -133,48 +140,57 @@ class LLM:
         """The answer to one prompt or conversation, piece by piece as it comes. Raises as `generate`."""
         params = sampling_params or SamplingParams()
         is_chat = not isinstance(prompt, str) and bool(prompt) and isinstance(prompt[0], Mapping)
-        answer = self._chat(prompt, params) if is_chat else self._completion(prompt, params)
-        return (text for _, text in self._run([answer]) if text)
+        asked = self._chat(prompt, params) if is_chat else self._completion(prompt, params)
+        if len(asked.answers) > 1:
+            raise RequestRefused("a stream has one output: leave n out", "n")
+        return (text for _, text in self._run([asked]) if text)
 
-    def _whole(self, answers: list[Answer]) -> list[RequestOutput]:
-        for _ in self._run(answers):
+    def _whole(self, asked: list["_Asked"]) -> list[RequestOutput]:
+        for _ in self._run(asked):
             pass
-        return [answer.result() for answer in answers]
+        return [each.result() for each in asked]
 
-    def _completion(self, prompt: Any, params: SamplingParams) -> Answer:
+    def _completion(self, prompt: Any, params: SamplingParams) -> "_Asked":
         body = {"model": "-", "prompt": prompt if isinstance(prompt, str) else list(prompt), **params.body()}
         with _refusals():
             parameters = completion_parameters(body)
             is_text = isinstance(prompt, str)
             ids = self._model.tokenizer.encode(prompt) if is_text else list(prompt)
             self._prompts.check_ids("prompt", ids)
-            return self._answer(parameters, self._prompts.fitting("prompt", ids), prompt if is_text else None)
+            kept = self._prompts.kept(
+                "prompt", EncodedPrompt(tuple(ids), prompt if is_text else None), parameters
+            )
+            return self._asked(parameters, kept, prompt if is_text else None)
 
-    def _chat(self, messages: Any, params: SamplingParams) -> Answer:
+    def _chat(self, messages: Any, params: SamplingParams) -> "_Asked":
         with _refusals():
-            parameters = chat_parameters({"model": "-", "messages": list(messages), **params.body()})
+            parameters = chat_parameters({"model": "-", "messages": list(messages), **params.chat_body()})
             conversation = [{"role": each.role, "content": each.text} for each in parameters.messages]
             ids = self._model.tokenizer.apply_chat_template(conversation)
-            return self._answer(parameters, self._prompts.fitting("messages", ids), None)
+            kept = self._prompts.kept("messages", EncodedPrompt(tuple(ids)), parameters)
+            return self._asked(parameters, kept, None)
 
-    def _answer(self, parameters: GenerationParameters, ids: tuple[int, ...], prompt: str | None) -> Answer:
-        self._prompts.check_ids("stop_token_ids", parameters.stop_token_ids or ())
-        request = engine_request(self._model, parameters, ids, next(self._names), time.monotonic())
-        output = Output(
-            self._model.tokenizer.decoder(),
-            num_prompt_tokens=len(ids),
-            stop=parameters.stop_strings,
-            min_tokens=request.min_tokens,
+    def _asked(self, parameters: GenerationParameters, prompt: EncodedPrompt, text: str | None) -> "_Asked":
+        tokenizer = self._model.tokenizer
+        encode = partial(tokenizer.encode, add_special_tokens=False)
+        wanted = Wanted(parameters, [prompt], bad_word_ids(encode, parameters.bad_words or ()))
+        requests = engine_requests(
+            self._model, wanted, self._seeds, answer_id=next(self._names), arrival_s=time.monotonic()
         )
-        return Answer(request, output, prompt)
+        spelling, choices = Spelling(tokenizer), choices_of(wanted, requests, tokenizer)
+        answers = {
+            name: Answer(choice, spelling, tells_logprobs=parameters.num_logprobs is not None)
+            for name, choice in choices.items()
+        }
+        return _Asked(text, requests, answers, spelling, wanted.num_prompt_logprobs is not None)
 
-    def _run(self, answers: list[Answer]) -> Iterator[tuple[Answer, str]]:
+    def _run(self, asked: list["_Asked"]) -> Iterator[tuple[Answer, str]]:
         """Each answer that grows, with its new text, until all have ended. Left early, it ends the others."""
         if not self._busy.acquire(blocking=False):
             raise RuntimeError("this LLM is answering another call; make one call at a time")
-        left = {answer.request.request_id: answer for answer in answers}
+        left = {name: answer for each in asked for name, answer in each.answers.items()}
         try:
-            self._loop.submit([answer.request for answer in answers])
+            self._loop.submit([request for each in asked for request in each.requests])
             while left:
                 yield from self._grown(self._reports.get(), left)
         finally:
@@ -198,6 +214,29 @@ class LLM:
                 if not isinstance(event, Finished):
                     self._loop.abort([event.request_id], answer.finish_reason)
             yield answer, text
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """One prompt on its way: its requests, and the answers that grow from them."""
+
+    text: str | None
+    requests: list[Request]
+    answers: dict[str, Answer]
+    spelling: Spelling
+    tells_prompt: bool
+
+    def result(self) -> RequestOutput:
+        """What became of it, once every answer has ended."""
+        answers = list(self.answers.values())
+        beginning = answers[0].beginning
+        return RequestOutput(
+            self.text,
+            beginning.token_ids,
+            tuple(answer.output(index) for index, answer in enumerate(answers)),
+            beginning.cached_tokens,
+            of_prompt(self.spelling, beginning) if self.tells_prompt else None,
+        )
 
 
 @contextmanager

@@ -24,6 +24,7 @@ from headrace_engine.server.openai_routes import openai_routes
 from headrace_engine.server.responses import CLIENT_CLOSED_REQUEST, error_response
 from headrace_engine.server.service import Service
 from headrace_engine.server.telemetry_routes import telemetry_routes
+from headrace_engine.server.tokenize_routes import tokenize_routes
 from headrace_engine.telemetry.logs import request_id_in_log
 
 QUIET_PATHS = frozenset({"/livez", "/readyz", "/health", "/metrics", "/v1/admin/telemetry"})
@@ -39,7 +40,11 @@ def serving_app(service: Service) -> ASGIApp:
         request.state.claim = await service.serving().claim(request.headers, address)
 
     return _guarded(
-        service, openai_routes(service), asks=[Depends(identify)], asks_nothing=health_routes(service)
+        service,
+        openai_routes(service),
+        tokenize_routes(service),
+        asks=[Depends(identify)],
+        asks_nothing=health_routes(service),
     )
 
 

@@ -7,15 +7,22 @@ that disconnects, streaming or not, is noticed here and its requests are aborted
 import asyncio
 import random
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 from typing import Any, assert_never
 
-from headrace_engine.core.plan import Finished, Preempted, Rejection, Scheduled, Tokens
+from headrace_engine.core.plan import (
+    Finished,
+    Preempted,
+    PromptLogprobs,
+    Rejection,
+    Scheduled,
+    Tokens,
+)
 from headrace_engine.core.request import FinishReason
+from headrace_engine.server.choice import Choice, usage_of
 from headrace_engine.server.engine import Engine
 from headrace_engine.server.errors import ApiError, failed, invalid, overloaded, too_long, unavailable
 from headrace_engine.server.mailbox import ClientLeft, Mail, Mailbox, Refused
-from headrace_engine.server.output import Output, Usage
+from headrace_engine.server.output import Delta, Usage
 
 Receive = Callable[[], Awaitable[Any]]
 RETRY_JITTER = 0.25
@@ -26,33 +33,21 @@ class Disconnected(Exception):  # noqa: N818 - not an error of anybody's
     """The client left; there is nobody to answer."""
 
 
-@dataclass(slots=True)
-class Delta:
-    """What is new of one choice. The last delta of a choice has a finish reason, and only that one."""
-
-    index: int
-    text: str = ""
-    finish_reason: FinishReason | None = None
-
-
 class Generation:
-    """Reads the mailbox of requests already submitted; `outputs` maps their ids, in the order of the
-    choices.
-    """
+    """Reads the mailbox of requests already submitted; `choices` are by their ids, in order."""
 
     def __init__(
         self,
         engine: Engine,
         mailbox: Mailbox,
-        outputs: dict[str, Output],
+        choices: dict[str, Choice],
         *,
         param: str,
         retry_after_s: float,
     ) -> None:
         self._engine = engine
         self._mailbox = mailbox
-        self._outputs = outputs
-        self._indexes = {request_id: index for index, request_id in enumerate(outputs)}
+        self._choices = choices
         self._param = param
         self._retry_after_s = retry_after_s
         self._watcher: asyncio.Task[None] | None = None
@@ -71,13 +66,17 @@ class Generation:
         self._engine.leave(self._mailbox)
 
     @property
+    def choices(self) -> list[Choice]:
+        return list(self._choices.values())
+
+    @property
     def done(self) -> bool:
-        return all(output.finished is not None for output in self._outputs.values())
+        return all(choice.output.finished is not None for choice in self._choices.values())
 
     @property
     def usage(self) -> Usage:
         """Of all choices together."""
-        return sum((output.usage for output in self._outputs.values()), Usage(0, 0, 0))
+        return usage_of(self.choices)
 
     async def next(self) -> list[Delta]:
         """What came since the last call; waits until a token or an end has come.
@@ -101,29 +100,28 @@ class Generation:
             case Refused(rejection=rejection):
                 self._error = self._error or self._refusal(rejection)
             case Scheduled():
-                self._outputs[mail.request_id].cached_tokens = mail.cached_tokens
+                choice = self._choices[mail.request_id]
+                if choice.leads:
+                    choice.beginning.cached_tokens = mail.cached_tokens
             case Preempted():
                 pass
+            case PromptLogprobs():
+                self._choices[mail.request_id].beginning.scores += mail.logprobs
             case Tokens() | Finished():
                 self._grow(mail, deltas)
             case _:
                 assert_never(mail)
 
     def _grow(self, event: Tokens | Finished, deltas: dict[int, Delta]) -> None:
-        output, index = self._outputs[event.request_id], self._indexes[event.request_id]
-        if output.finished is not None:
+        choice = self._choices[event.request_id]
+        if choice.output.finished is not None:
             return
         if isinstance(event, Finished) and event.reason not in (FinishReason.STOP, FinishReason.LENGTH):
             self._error = self._error or self._failure(event)
             return
-        delta = deltas.setdefault(index, Delta(index))
-        if isinstance(event, Tokens):
-            delta.text += output.tokens(event.token_ids)
-            if output.finished is not None:
-                self._engine.abort([event.request_id], output.finished)
-        else:
-            delta.text += output.end(event)
-        delta.finish_reason = output.finished
+        choice.grow(event, deltas.setdefault(choice.index, Delta(choice.index)))
+        if choice.output.finished is not None and isinstance(event, Tokens):
+            self._engine.abort([event.request_id], choice.output.finished)
 
     def _refusal(self, rejection: Rejection) -> ApiError:
         match rejection.reason:
@@ -159,6 +157,6 @@ class Generation:
         self._abort_unfinished()
 
     def _abort_unfinished(self) -> None:
-        unfinished = [name for name, output in self._outputs.items() if output.finished is None]
+        unfinished = [name for name, choice in self._choices.items() if choice.output.finished is None]
         if unfinished:
             self._engine.abort(unfinished)

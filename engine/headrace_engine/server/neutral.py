@@ -11,32 +11,15 @@ from typing import Any
 from headrace_engine.server.errors import invalid
 
 _COMMON: dict[str, tuple[Any, ...]] = {
-    "n": (1,),
-    "best_of": (1,),
-    "presence_penalty": (0,),
-    "frequency_penalty": (0,),
-    "repetition_penalty": (1,),
     "length_penalty": (1,),
-    "logit_bias": ({},),
-    "min_p": (0,),
-    "echo": (False,),
     "use_beam_search": (False,),
-    "prompt_logprobs": (),
-    "allowed_token_ids": (),
-    "bad_words": ([],),
-    "skip_special_tokens": (True,),
-    "spaces_between_special_tokens": (True,),
-    "include_stop_str_in_output": (False,),
-    "truncate_prompt_tokens": (),
-    "return_tokens_as_token_ids": (False,),
-    "return_token_ids": (False,),
+    "spaces_between_special_tokens": (True, False),
     "structured_outputs": (),
     "guided_json": (),
     "guided_regex": (),
     "guided_choice": (),
     "guided_grammar": (),
     "response_format": ({"type": "text"},),
-    "cache_salt": (),
     "kv_transfer_params": (),
     "vllm_xargs": (),
     "logits_processors": (),
@@ -44,8 +27,6 @@ _COMMON: dict[str, tuple[Any, ...]] = {
 }
 
 CHAT: Mapping[str, tuple[Any, ...]] = _COMMON | {
-    "logprobs": (False,),
-    "top_logprobs": (0,),
     "tools": ([],),
     "tool_choice": ("none", "auto"),
     "parallel_tool_calls": (True, False),
@@ -59,18 +40,15 @@ CHAT: Mapping[str, tuple[Any, ...]] = _COMMON | {
     "web_search_options": (),
     "service_tier": ("auto", "default"),
     "store": (False,),
-    "add_generation_prompt": (True,),
-    "continue_final_message": (False,),
     "add_special_tokens": (False,),
+    "best_of": (1,),
+    "echo": (False,),
     "documents": ([],),
     "chat_template": (),
-    "chat_template_kwargs": ({},),
     "mm_processor_kwargs": (),
 }
 COMPLETION: Mapping[str, tuple[Any, ...]] = _COMMON | {
-    "logprobs": (),
     "suffix": ("",),
-    "add_special_tokens": (True,),
 }
 MESSAGE: Mapping[str, tuple[Any, ...]] = {
     "name": (),

@@ -7,12 +7,20 @@ while they are counted, piece by piece: tokenized whole, it would take seconds a
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import partial
 from typing import Any, Protocol
 
 from headrace_engine.runner.chat_template import ChatTemplateError
+from headrace_engine.server.bad_words import bad_word_ids
 from headrace_engine.server.errors import invalid, too_long
 from headrace_engine.server.output import Decoder
-from headrace_engine.server.parameters import ChatParameters, CompletionParameters
+from headrace_engine.server.parameters import (
+    ChatParameters,
+    CompletionParameters,
+    Conversation,
+    GenerationParameters,
+)
 
 MOST_CHARACTERS_A_TOKEN = 32
 """Of a short context, which one line of dashes may fill."""
@@ -26,9 +34,21 @@ NUM_TOKENIZER_THREADS = 2
 class Tokenizer(Protocol):
     """Safe to use from several threads. Encoding releases the GIL."""
 
-    def encode(self, text: str) -> list[int]: ...
-    def apply_chat_template(self, messages: Sequence[Mapping[str, Any]]) -> list[int]: ...
-    def decoder(self) -> Decoder: ...
+    def encode(self, text: str, *, add_special_tokens: bool = True) -> list[int]: ...
+    def decode(self, token_ids: Sequence[int], *, skip_special_tokens: bool = True) -> str: ...
+    def apply_chat_template(self, messages: Sequence[Mapping[str, Any]], **variables: Any) -> list[int]: ...
+    def decoder(self, *, skip_special_tokens: bool = True) -> Decoder: ...
+    def token_string(self, token_id: int) -> str: ...
+    def token_bytes(self, token_id: int) -> bytes: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Prompt:
+    """What is to be continued."""
+
+    token_ids: tuple[int, ...]
+    text: str | None = None
+    """As the client wrote it; None where it sent ids, a conversation, or more than was kept."""
 
 
 class Prompts:
@@ -43,31 +63,67 @@ class Prompts:
     def close(self) -> None:
         self._threads.shutdown(wait=False, cancel_futures=True)
 
-    async def chat(self, parameters: ChatParameters) -> tuple[int, ...]:
+    async def chat(self, parameters: ChatParameters) -> Prompt:
         """The conversation by the model's template. Message text never becomes control ids."""
-        messages = [{"role": message.role, "content": message.text} for message in parameters.messages]
+        return self.kept("messages", Prompt(tuple(await self.conversation(parameters))), parameters)
+
+    async def conversation(self, conversation: Conversation) -> list[int]:
+        """The ids of a conversation, however many."""
+        messages = [{"role": message.role, "content": message.text} for message in conversation.messages]
         texts = [message["content"] for message in messages]
         self._check_length("messages", texts)
+        variables = conversation.template_variables
+
+        def encode() -> list[int]:
+            return self._tokenizer.apply_chat_template(messages, **variables)
+
         try:
-            ids = await self._off_loop(
-                "messages", texts, lambda: self._tokenizer.apply_chat_template(messages)
-            )
+            return await self._off_loop("messages", texts, encode)
         except ChatTemplateError as error:
             raise invalid("messages", str(error)) from None
-        return self.fitting("messages", ids)
 
-    async def completion(self, parameters: CompletionParameters) -> list[tuple[int, ...]]:
-        return [await self._prompt(prompt) for prompt in parameters.prompts]
+    async def completion(self, parameters: CompletionParameters) -> list[Prompt]:
+        return [await self._prompt(prompt, parameters) for prompt in parameters.prompts]
 
-    async def text(self, text: str) -> list[int]:
+    async def text(self, text: str, *, add_special_tokens: bool = True) -> list[int]:
         self._check_length("prompt", [text])
-        return await self._off_loop("prompt", [text], lambda: self._tokenizer.encode(text))
 
-    async def _prompt(self, prompt: str | list[int]) -> tuple[int, ...]:
+        def encode() -> list[int]:
+            return self._tokenizer.encode(text, add_special_tokens=add_special_tokens)
+
+        return await self._off_loop("prompt", [text], encode)
+
+    async def bad_words(self, words: Sequence[str]) -> tuple[tuple[int, ...], ...]:
+        """The id sequences that write these words."""
+        if not words:
+            return ()
+        encode = partial(self._tokenizer.encode, add_special_tokens=False)
+        spell = partial(bad_word_ids, encode, words)
+        return await asyncio.get_running_loop().run_in_executor(self._threads, spell)
+
+    async def decoded(self, token_ids: Sequence[int]) -> str:
+        """The text of ids, control tokens spelled."""
+        decode = partial(self._tokenizer.decode, token_ids, skip_special_tokens=False)
+        return await asyncio.get_running_loop().run_in_executor(self._threads, decode)
+
+    async def _prompt(self, prompt: str | list[int], parameters: CompletionParameters) -> Prompt:
         if isinstance(prompt, str):
-            return self.fitting("prompt", await self.text(prompt))
+            special = parameters.add_special_tokens is not False
+            ids = await self.text(prompt, add_special_tokens=special)
+            return self.kept("prompt", Prompt(tuple(ids), prompt), parameters)
         self.check_ids("prompt", prompt)
-        return self.fitting("prompt", prompt)
+        return self.kept("prompt", Prompt(tuple(prompt)), parameters)
+
+    def kept(self, param: str, prompt: Prompt, parameters: GenerationParameters) -> Prompt:
+        """What `truncate_prompt_tokens` leaves of a prompt. Raises `ApiError` where that does not fit."""
+        wanted = parameters.max_tokens if parameters.max_tokens is not None else 1
+        most = parameters.truncate_prompt_tokens
+        if most == -1:
+            most = max(1, self._max_model_len - wanted)
+        if most is not None and len(prompt.token_ids) > most:
+            prompt = Prompt(prompt.token_ids[-most:])
+        self._check_fits(param, prompt.token_ids, least_room=min(wanted, 1))
+        return prompt
 
     def check_ids(self, param: str, ids: Sequence[int]) -> None:
         """Raises `ApiError` for an id that the model does not have."""
@@ -84,17 +140,16 @@ class Prompts:
                 param, f"{param}: {num_characters} characters cannot fit; at most {most} are read."
             )
 
-    def fitting(self, param: str, ids: Sequence[int]) -> tuple[int, ...]:
+    def _check_fits(self, param: str, ids: Sequence[int], *, least_room: int) -> None:
         """Raises `ApiError` for a prompt of no tokens, or of so many that none is left for an answer."""
         if not ids:
             raise invalid(param, f"{param}: no token is left of this text.")
-        if len(ids) >= self._max_model_len:
+        if len(ids) + least_room > self._max_model_len:
             raise too_long(
                 param,
                 f"This model's maximum context length is {self._max_model_len} tokens, and {param} has "
                 f"{len(ids)}, which leaves no room for an answer. Shorten it.",
             )
-        return tuple(ids)
 
     def _check_tokens(self, param: str, texts: Sequence[str]) -> None:
         """Of texts that are long enough for it to matter, in pieces that are short enough for it not to."""

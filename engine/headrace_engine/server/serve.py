@@ -38,6 +38,7 @@ from headrace_engine.server.loop import LAST_STEP_S
 from headrace_engine.server.model import ServedModel
 from headrace_engine.server.prompts import Prompts
 from headrace_engine.server.rules import Rules
+from headrace_engine.server.seeds import Seeds
 from headrace_engine.server.service import Phase, Service, Serving
 from headrace_engine.server.wire import now_unix_s
 from headrace_engine.telemetry.metrics import Metrics
@@ -158,6 +159,7 @@ class EngineProcess:
             prompts=Prompts(
                 model.tokenizer, max_model_len=capacity.max_model_len, vocab_size=model.vocab_size
             ),
+            seeds=Seeds(config.seed),
             metrics=metrics,
             records=records,
             limits=ActiveLimits(engine, rules, recorder, lambda: datetime.now(UTC)),

@@ -10,10 +10,11 @@ from headrace_engine.server.api_keys import ApiKeys
 from headrace_engine.server.body import Bodies
 from headrace_engine.server.claim import Claim
 from headrace_engine.server.engine import Engine
-from headrace_engine.server.errors import unavailable
+from headrace_engine.server.errors import invalid, unavailable
 from headrace_engine.server.http_limits import HttpLimits
 from headrace_engine.server.json_shape import BodyBounds
 from headrace_engine.server.prompts import Prompts
+from headrace_engine.server.seeds import Seeds
 from headrace_engine.telemetry.metrics import Metrics
 from headrace_engine.telemetry.records import Records
 
@@ -33,6 +34,7 @@ class Serving:
 
     engine: Engine
     prompts: Prompts
+    seeds: Seeds
     metrics: Metrics
     records: Records
     limits: ActiveLimits
@@ -101,6 +103,13 @@ class Service:
         if self.phase is Phase.FAILED:
             return False
         return self._serving is None or not self._serving.engine.stalled
+
+    def check_model(self, name: str | None) -> None:
+        """Raises `ApiError` for a model that is not served here; none named is the one that is."""
+        if name is not None and name not in self.model_names:
+            known = ", ".join(self.model_names)
+            message = f"The model {name[:64]!r} does not exist here. This server has {known}."
+            raise invalid("model", message, code="model_not_found", status=404)
 
     def serving(self) -> Serving:
         """Raises `ApiError` (503) while there is nothing to serve with."""

@@ -1,10 +1,11 @@
-"""OpenAI's wire format, to the byte: whole answers, stream chunks, the model list.
+"""OpenAI's wire format, to the byte: what answers share, stream chunks, the model list.
 
 A chunk is a template that is rendered once a stream and a JSON string that is encoded once a chunk;
 building each chunk from a model costs fifty times as much.
 """
 
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -52,24 +53,6 @@ def usage_document(usage: Usage) -> dict[str, Any]:
     }
 
 
-def whole_answer(answer: Answer, texts: list[str], reasons: list[str | None], usage: Usage) -> bytes:
-    """The body of an answer that is not streamed."""
-    choices = [
-        _choice(answer, index, text, reason)
-        for index, (text, reason) in enumerate(zip(texts, reasons, strict=True))
-    ]
-    return orjson.dumps({**answer.head(chunk=False), "choices": choices, "usage": usage_document(usage)})
-
-
-def _choice(answer: Answer, index: int, text: str, reason: str | None) -> dict[str, Any]:
-    message = (
-        {"message": {"role": "assistant", "content": text, "refusal": None}}
-        if answer.is_chat
-        else {"text": text}
-    )
-    return {"index": index, **message, "logprobs": None, "finish_reason": reason}
-
-
 class Chunks:
     """Renders the events of one stream.
 
@@ -83,20 +66,25 @@ class Chunks:
         self._include_usage = include_usage
         self.continuous_usage = continuous_usage
 
-    def role(self, index: int, usage: Usage) -> bytes:
+    def role(self, index: int, usage: Usage, prompt_token_ids: Sequence[int] | None = None) -> bytes:
         """The first chunk of a choice of a chat; completions have none."""
         if not self._is_chat:
             return b""
-        return self._chunk(index, b'"delta":{"role":"assistant","content":"","refusal":null}', b"null", usage)
+        body = b'"delta":{"role":"assistant","content":"","refusal":null}'
+        about = b"" if prompt_token_ids is None else b',"prompt_token_ids":%b' % _ids(prompt_token_ids)
+        return self._chunk(index, body, usage, about=about)
 
-    def text(self, index: int, text: str, usage: Usage) -> bytes:
+    def text(
+        self, index: int, text: str, usage: Usage, *, logprobs: bytes = b"null", more: bytes = b""
+    ) -> bytes:
+        """`more` are further members of the choice, each with a comma in front."""
         content = orjson.dumps(text)
         body = b'"delta":{"content":%b}' % content if self._is_chat else b'"text":%b' % content
-        return self._chunk(index, body, b"null", usage)
+        return self._chunk(index, body, usage, logprobs=logprobs, more=more)
 
     def finish(self, index: int, reason: FinishReason, usage: Usage) -> bytes:
         body = b'"delta":{}' if self._is_chat else b'"text":""'
-        return self._chunk(index, body, orjson.dumps(reason.value), usage)
+        return self._chunk(index, body, usage, reason=orjson.dumps(reason.value))
 
     def usage(self, usage: Usage) -> bytes:
         """The chunk after all choices, where the client asked for it."""
@@ -104,14 +92,35 @@ class Chunks:
             return b""
         return b'%b,"choices":[],"usage":%b}\n\n' % (self._head, orjson.dumps(usage_document(usage)))
 
-    def _chunk(self, index: int, body: bytes, reason: bytes, usage: Usage) -> bytes:
-        choice = b'{"index":%d,%b,"logprobs":null,"finish_reason":%b}' % (index, body, reason)
-        return b'%b,"choices":[%b]%b}\n\n' % (self._head, choice, self._usage_so_far(usage))
+    def token_ids(self, token_ids: Sequence[int], prompt_token_ids: Sequence[int] | None) -> bytes:
+        """Members of a choice that name its ids; those of its prompt in the first chunk of a completion."""
+        ids = b',"token_ids":%b' % _ids(token_ids)
+        if self._is_chat or prompt_token_ids is None:
+            return ids
+        return b',"prompt_token_ids":%b%b' % (_ids(prompt_token_ids), ids)
+
+    def _chunk(
+        self,
+        index: int,
+        body: bytes,
+        usage: Usage,
+        *,
+        logprobs: bytes = b"null",
+        reason: bytes = b"null",
+        more: bytes = b"",
+        about: bytes = b"",
+    ) -> bytes:
+        choice = b'{"index":%d,%b,"logprobs":%b,"finish_reason":%b%b}' % (index, body, logprobs, reason, more)
+        return b'%b,"choices":[%b]%b%b}\n\n' % (self._head, choice, about, self._usage_so_far(usage))
 
     def _usage_so_far(self, usage: Usage) -> bytes:
         if self.continuous_usage:
             return b',"usage":%b' % orjson.dumps(usage_document(usage))
         return b',"usage":null' if self._include_usage else b""
+
+
+def _ids(token_ids: Sequence[int]) -> bytes:
+    return orjson.dumps(list(token_ids))
 
 
 def error_event(document: dict[str, Any]) -> bytes:

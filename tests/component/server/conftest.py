@@ -21,6 +21,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from headrace_engine.core.limits import Capacity
 from headrace_engine.core.plan import Outcome, Plan, Row
+from headrace_engine.core.sampling import TokenLogprobs
 from headrace_engine.link.hosts import ThreadHost
 from headrace_engine.server.config import ServeConfig
 from headrace_engine.server.http_limits import HttpLimits
@@ -33,6 +34,18 @@ T = TypeVar("T")
 EOS, TURN = 256, 257
 VOCABULARY = 258
 POISON = ord("~")
+
+
+def likely(token_id: int, num_top: int) -> TokenLogprobs:
+    """The first of its row, before the capitals."""
+    tops = [token_id, *range(ord("A"), ord("A") + num_top)][:num_top]
+    return TokenLogprobs(-0.25, 1, tuple(tops), tuple(-0.25 - place for place in range(num_top)))
+
+
+def unlikely(num_top: int) -> TokenLogprobs:
+    """A token that comes after the capitals."""
+    tops = range(ord("A"), ord("A") + num_top)
+    return TokenLogprobs(-30.5, 40, tuple(tops), tuple(-0.5 - place for place in range(num_top)))
 
 
 class Alphabet:
@@ -51,9 +64,18 @@ class Alphabet:
         self.plans.append(plan)
         if self.step_s:
             time.sleep(self.step_s)
-        return Outcome(
-            {row.request_id: [self._next(row)] for row in plan.rows if self._write(row)}, self.step_s
-        )
+        sampled = {row.request_id: [self._next(row)] for row in plan.rows if self._write(row)}
+        logprobs = {
+            row.request_id: [likely(token_id, row.sampling.logprobs) for token_id in sampled[row.request_id]]
+            for row in plan.rows
+            if row.sampled_rows and row.sampling.logprobs is not None
+        }
+        of_prompts = {
+            row.request_id: [unlikely(row.sampling.prompt_logprobs) for _ in row.scoring.successors]
+            for row in plan.rows
+            if row.scoring is not None
+        }
+        return Outcome(sampled, self.step_s, logprobs, of_prompts)
 
     def _slot(self, row: Row, position: int) -> int:
         return row.block_table[position // self.block_size] * self.block_size + position % self.block_size
@@ -75,22 +97,36 @@ class Alphabet:
 class Bytes:
     """One token a byte; a turn of a conversation ends with a control token."""
 
-    def encode(self, text: str) -> list[int]:
+    def encode(self, text: str, *, add_special_tokens: bool = True) -> list[int]:
         return list(text.encode())
 
-    def apply_chat_template(self, messages: Sequence[Mapping[str, Any]]) -> list[int]:
-        return [token for message in messages for token in (*message["content"].encode(), TURN)]
+    def decode(self, token_ids: Sequence[int], *, skip_special_tokens: bool = True) -> str:
+        decoder = self.decoder(skip_special_tokens=skip_special_tokens)
+        return decoder.push(token_ids) + decoder.flush()
 
-    def decoder(self) -> "ByteDecoder":
-        return ByteDecoder()
+    def apply_chat_template(self, messages: Sequence[Mapping[str, Any]], **variables: Any) -> list[int]:
+        ids = [token for message in messages for token in (*message["content"].encode(), TURN)]
+        return ids[:-1] if variables.get("continue_final_message") else ids
+
+    def decoder(self, *, skip_special_tokens: bool = True) -> "ByteDecoder":
+        return ByteDecoder(self, skip_special_tokens)
+
+    def token_string(self, token_id: int) -> str:
+        return self.token_bytes(token_id).decode("latin-1")
+
+    def token_bytes(self, token_id: int) -> bytes:
+        return {EOS: b"<end>", TURN: b"<turn>"}.get(token_id) or bytes([token_id])
 
 
 class ByteDecoder:
-    def __init__(self) -> None:
+    def __init__(self, spelling: Bytes, skip_special_tokens: bool) -> None:
+        self._spelling = spelling
+        self._skips = skip_special_tokens
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
 
     def push(self, ids: Sequence[int]) -> str:
-        return self._decoder.decode(bytes(token for token in ids if token < 256))
+        shown = [token for token in ids if token < 256 or not self._skips]
+        return self._decoder.decode(b"".join(map(self._spelling.token_bytes, shown)))
 
     def flush(self) -> str:
         return self._decoder.decode(b"", final=True)

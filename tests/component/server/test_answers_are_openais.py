@@ -212,6 +212,6 @@ def test_the_request_id_is_the_clients_if_it_is_a_plain_one(server) -> None:
 def test_tokenize_counts_as_a_prompt_would(server) -> None:
     for named in ({}, {"model": "alphabet"}):
         answer = server.post("/tokenize", {"prompt": "abc"} | named).json()
-        assert answer == {"count": 3, "max_model_len": 256, "tokens": [97, 98, 99]}
+        assert answer == {"count": 3, "max_model_len": 256, "tokens": [97, 98, 99], "token_strs": None}
     assert server.post("/tokenize", {"prompt": ""}).json()["count"] == 0
     assert server.post("/tokenize", {"prompt": "abc", "model": "gpt-4o"}).status_code == 404

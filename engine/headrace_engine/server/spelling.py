@@ -1,0 +1,158 @@
+"""How tokens and their log probabilities are written: OpenAI's two shapes, and vLLM's for prompts.
+
+Entries become JSON one by one as they come. An answer may hold many thousands: as Python objects they would
+take ten times the memory, and all of it at once.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import orjson
+
+from headrace_engine.core.sampling import TokenLogprobs
+from headrace_engine.server.output import ScoredToken
+
+LEAST_LOGPROB = -9999.0
+"""Stands for anything less likely: JSON has no infinity."""
+
+
+class Logprobs(Protocol):
+    """Gathers what is told of tokens."""
+
+    def add(self, tokens: Iterable[ScoredToken]) -> None: ...
+    def take(self) -> bytes:
+        """JSON of what was added since this was last called."""
+        ...
+
+
+class Vocabulary(Protocol):
+    """What the tokens of a model stand for."""
+
+    def token_bytes(self, token_id: int) -> bytes: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Spelling:
+    """Names tokens for one answer; with `as_ids` as `token_id:N`, which no two tokens share."""
+
+    vocabulary: Vocabulary
+    as_ids: bool = False
+
+    def name(self, token_id: int, *, prefix: str = "") -> str:
+        """A token's text; bytes that are no whole characters are escaped, with `prefix` in front."""
+        if self.as_ids:
+            return f"token_id:{token_id}"
+        spelled = self.vocabulary.token_bytes(token_id)
+        try:
+            return spelled.decode()
+        except UnicodeDecodeError:
+            return prefix + "".join(f"\\x{byte:02x}" for byte in spelled)
+
+
+class ChatLogprobs:
+    """`{"content": [...], "refusal": null}` of what was added since it was last taken."""
+
+    def __init__(self, spelling: Spelling) -> None:
+        self._spelling = spelling
+        self._entries: list[bytes] = []
+
+    def add(self, tokens: Iterable[ScoredToken]) -> None:
+        self._entries += map(self._entry, tokens)
+
+    def take(self) -> bytes:
+        entries, self._entries = self._entries, []
+        return b'{"content":[%b],"refusal":null}' % b",".join(entries)
+
+    def _entry(self, token: ScoredToken) -> bytes:
+        assert token.logprobs is not None
+        told = token.logprobs
+        tops = zip(told.top_ids, told.top_logprobs, strict=True)
+        return orjson.dumps(
+            {
+                **self._named(token.token_id, told.logprob),
+                "top_logprobs": [self._named(token_id, logprob) for token_id, logprob in tops],
+            }
+        )
+
+    def _named(self, token_id: int, logprob: float) -> dict[str, Any]:
+        return {
+            "token": self._spelling.name(token_id),
+            "logprob": max(logprob, LEAST_LOGPROB),
+            "bytes": list(self._spelling.vocabulary.token_bytes(token_id)),
+        }
+
+
+class NoLogprobs:
+    """For those that want none."""
+
+    def add(self, tokens: Iterable[ScoredToken]) -> None:
+        """Nothing is wanted of them."""
+
+    def take(self) -> bytes:
+        return b"null"
+
+
+class CompletionLogprobs:
+    """Four lists with an entry a token, of what was added since they were last taken.
+
+    A token's `top_logprobs` have itself beside the likeliest, as OpenAI's do.
+    """
+
+    def __init__(self, spelling: Spelling, num_top: int) -> None:
+        self._spelling = spelling
+        self._num_top = num_top
+        self._entries: list[tuple[bytes, bytes, bytes, bytes]] = []
+
+    def add(self, tokens: Iterable[ScoredToken]) -> None:
+        self._entries += map(self._entry, tokens)
+
+    def take(self) -> bytes:
+        entries, self._entries = self._entries, []
+        lists = [b",".join(values) for values in zip(*entries, strict=True)] or [b"", b"", b"", b""]
+        return b'{"text_offset":[%b],"token_logprobs":[%b],"tokens":[%b],"top_logprobs":[%b]}' % tuple(lists)
+
+    def _entry(self, token: ScoredToken) -> tuple[bytes, bytes, bytes, bytes]:
+        told = token.logprobs
+        return (
+            b"%d" % token.offset,
+            b"null" if told is None else orjson.dumps(max(told.logprob, LEAST_LOGPROB)),
+            orjson.dumps(self._name(token.token_id)),
+            b"null" if told is None else orjson.dumps(self._tops(token.token_id, told)),
+        )
+
+    def _tops(self, token_id: int, told: TokenLogprobs) -> dict[str, float]:
+        tops = list(zip(told.top_ids, told.top_logprobs, strict=True))[: self._num_top]
+        if token_id not in told.top_ids[: self._num_top]:
+            tops.append((token_id, told.logprob))
+        named: dict[str, float] = {}
+        for top_id, logprob in tops:
+            # Two tokens may have one name: the likelier one has it.
+            named.setdefault(self._name(top_id), max(logprob, LEAST_LOGPROB))
+        return named
+
+    def _name(self, token_id: int) -> str:
+        return self._spelling.name(token_id, prefix="bytes:")
+
+
+def prompt_logprobs(
+    spelling: Spelling, token_ids: Sequence[int], scores: Sequence[TokenLogprobs], num_top: int
+) -> bytes:
+    """VLLM's list: null for the first token, for each other one its own and the likeliest, by id."""
+    entries = [
+        orjson.dumps(_ranked(spelling, token_id, told, num_top))
+        for token_id, told in zip(token_ids[1:], scores, strict=True)
+    ]
+    return b"[%b]" % b",".join([b"null", *entries])
+
+
+def _ranked(spelling: Spelling, token_id: int, told: TokenLogprobs, num_top: int) -> dict[str, Any]:
+    tops = zip(told.top_ids[:num_top], told.top_logprobs, range(1, num_top + 1), strict=False)
+    return {
+        str(each): {
+            "logprob": max(logprob, LEAST_LOGPROB),
+            "rank": rank,
+            "decoded_token": spelling.name(each),
+        }
+        for each, logprob, rank in ((token_id, told.logprob, told.rank), *tops)
+    }
