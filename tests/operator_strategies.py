@@ -22,6 +22,30 @@ words = st.text(string.ascii_letters + string.digits, min_size=1, max_size=10)
 durations = st.sampled_from(["10s", "30s", "60s", "5m"])
 
 
+HOSTILE = ["$(PATH)", "$$(X)", "'; rm -rf /", "{{ .Values }}", "`id`", "a b", "é", '"', "\\", ": yaml"]
+KEY = 64 * "0"
+MODELS: list[dict[str, Any]] = [
+    {"uri": "pvc://models/tiny"},
+    {"uri": "file:///opt/model"},
+    {"uri": "hf://org/name"},
+    {"uri": "hf://org/name", "revision": 40 * "a", "cache": {"claimName": "models"}},
+    {"uri": "hf://org/name", "secretRef": {"name": "hub"}, "cache": {"size": "10Gi"}},
+]
+TERMS = st.fixed_dictionaries(
+    {"weight": st.integers(1, 1000)}, optional={"limits": st.just({"maxNumQueuedReqs": 0})}
+)
+
+
+@st.composite
+def tenants(draw: st.DrawFn) -> dict[str, Any]:
+    names = draw(st.lists(words, max_size=3, unique=True))
+    return {
+        "keys": {KEY: draw(words)},
+        "default": draw(TERMS),
+        "items": [{"name": name, **draw(TERMS)} for name in names],
+    }
+
+
 @st.composite
 def spec_documents(draw: st.DrawFn) -> dict[str, Any]:
     """Any spec that the API server takes, with every field sometimes absent."""
@@ -30,7 +54,7 @@ def spec_documents(draw: st.DrawFn) -> dict[str, Any]:
     low, high = sorted((draw(st.integers(1, 6)), draw(st.integers(1, 6))))
     bound_low, bound_high = sorted((draw(st.integers(1, seqs)), draw(st.integers(1, seqs))))
     document: dict[str, Any] = {
-        "model": {"uri": draw(st.sampled_from(["pvc://models/tiny", "file:///opt/model", "hf://org/name"]))},
+        "model": dict(draw(st.sampled_from(MODELS))),
         "engine": {"limits": {"maxNumSeqs": seqs, "maxNumBatchedTokens": tokens}},
         "slo": {
             "ttft": "1s",
@@ -65,7 +89,29 @@ def spec_documents(draw: st.DrawFn) -> dict[str, Any]:
             ("engine", "resources"),
             st.just({"requests": {"cpu": 1}, "limits": {"memory": "1Gi"}}),
         ),
-        "selector": (("engine", "template"), st.just({"nodeSelector": {"zone": "a"}})),
+        "template": (
+            ("engine", "template"),
+            st.just({"nodeSelector": {"zone": "a"}, "labels": {"team": "a"}}),
+        ),
+        "args": (("engine", "args"), st.lists(st.sampled_from(["--seed=1", *HOSTILE]), max_size=4)),
+        "env": (
+            ("engine", "env"),
+            st.sampled_from(HOSTILE).map(lambda value: [{"name": "HF_ENDPOINT", "value": value}]),
+        ),
+        "pull": (("engine", "imagePullSecrets"), st.just(["registry"])),
+        "tenants": (("tenants",), tenants()),
+        "clients": (
+            ("network",),
+            st.sampled_from([[{"podLabels": {"app": "web"}}, {"namespaceLabels": {}}], []]).map(
+                lambda clients: {"clients": clients}
+            ),
+        ),
+        "rollout": (
+            ("rollout",),
+            st.sampled_from(["Auto", "RollingUpdate", "Recreate"]).map(
+                lambda strategy: {"strategy": strategy, "maxUnavailable": 1}
+            ),
+        ),
         "deadline": (("slo", "queueDeadline"), durations),
         "replicas": (("replicas",), st.integers(0, 8)),
     }
@@ -75,7 +121,17 @@ def spec_documents(draw: st.DrawFn) -> dict[str, Any]:
             for name in path[:-1]:
                 place = place[name]
             place[path[-1]] = draw(values)
+    if draw(st.integers(0, 4)) == 0:
+        _run_by_vllm(document)
     return document
+
+
+def _run_by_vllm(document: dict[str, Any]) -> None:
+    """The same service on the other runtime, without what that one does not have."""
+    document["engine"] |= {"runtime": "vllm", "image": "vllm/vllm-openai:v0.32.0", "gpu": {"count": 2}}
+    document["engine"].pop("threads", None)
+    document["slo"].pop("queueDeadline", None)
+    document.pop("tenants", None)
 
 
 ratios = st.none() | st.floats(0, 1)

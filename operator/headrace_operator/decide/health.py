@@ -7,7 +7,7 @@ from typing import Any
 from headrace_operator.api.rollout_memory import FailedRevision
 from headrace_operator.api.spec import ServiceSpec
 from headrace_operator.api.vocabulary import ConditionType
-from headrace_operator.decide.observation import PodObservation
+from headrace_operator.decide.observation import DOWNLOAD_FAILED, PodObservation
 from headrace_operator.decide.supply import Supply, lacks_gpu
 
 _ENGINE_ENDED = frozenset(
@@ -120,6 +120,8 @@ def _model_loaded(supply: Supply, *, desired: int) -> Finding:
         return Finding(ConditionType.MODEL_LOADED, "False", "Loading", "no pod has loaded the model yet")
     if failed.trouble == _OUT_OF_MEMORY:
         return Finding(ConditionType.MODEL_LOADED, "False", "OutOfMemory", failure_text(failed))
+    if failed.trouble == DOWNLOAD_FAILED:
+        return Finding(ConditionType.MODEL_LOADED, "False", DOWNLOAD_FAILED, failure_text(failed))
     if failed.trouble in _ENGINE_ENDED or failed.trouble is None:
         return Finding(ConditionType.MODEL_LOADED, "False", "LoadFailed", failure_text(failed))
     return Finding(ConditionType.MODEL_LOADED, "Unknown", "NotStarted", failure_text(failed))

@@ -70,6 +70,10 @@ class Scrape:
     """It held values that no engine can have, which were left out."""
 
 
+DOWNLOAD_FAILED = "DownloadFailed"
+"""The trouble of a pod whose model could not be downloaded: our word, Kubernetes has none."""
+
+
 @dataclass(frozen=True, slots=True)
 class PodObservation:
     """A pod that the service's Deployment owns (by its chain of controller uids, never by labels alone)."""

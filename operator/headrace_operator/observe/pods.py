@@ -4,16 +4,15 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
 
-from headrace_operator.api.names import CONTAINER, DRAINING_ANNOTATION, LEFT_ALONE
+from headrace_operator.api.names import DRAINING_ANNOTATION, LEFT_ALONE
 from headrace_operator.api.spec import Limits
 from headrace_operator.decide.observation import PodObservation, Scrape
-from headrace_operator.observe.last_words import last_words
 from headrace_operator.observe.ownership import controller_name
 from headrace_operator.observe.sample import PodSample
+from headrace_operator.observe.trouble import engine_status, trouble
 from headrace_operator.render.pod_template import template_hash
 from headrace_operator.runtimes.metric_map import Gauge
 
-STARTING_REASONS = frozenset({"ContainerCreating", "PodInitializing"})
 MAX_MESSAGE = 1000
 
 
@@ -23,8 +22,8 @@ def observe_pod(
     """`told` are the limits that the pod confirmed by a call, and when."""
     metadata, status = pod["metadata"], pod.get("status") or {}
     annotations = metadata.get("annotations") or {}
-    engine = _engine_status(status)
-    trouble, message = _trouble(status, engine, memory_limit=_memory_limit(pod))
+    engine = engine_status(status)
+    word, message = trouble(pod)
     return PodObservation(
         name=metadata["name"],
         uid=metadata["uid"],
@@ -36,7 +35,7 @@ def observe_pod(
         unready_since_s=_ready_since_s(status, "False"),
         deleting="deletionTimestamp" in metadata,
         restarts=int(engine.get("restartCount") or 0),
-        trouble=trouble,
+        trouble=word,
         trouble_message=message[:MAX_MESSAGE] if message else None,
         draining_since_s=unix_s(annotations.get(DRAINING_ANNOTATION)),
         replica_set=controller_name(pod),
@@ -69,41 +68,6 @@ def unix_s(timestamp: Any) -> float | None:
 
 def _on_host_network(pod: Mapping[str, Any]) -> bool:
     return (pod.get("spec") or {}).get("hostNetwork") is True
-
-
-def _engine_status(status: Mapping[str, Any]) -> Mapping[str, Any]:
-    containers = status.get("containerStatuses") or ()
-    return next((found for found in containers if found.get("name") == CONTAINER), {})
-
-
-def _memory_limit(pod: Mapping[str, Any]) -> str | None:
-    containers = (pod.get("spec") or {}).get("containers") or ()
-    engine = next((found for found in containers if found.get("name") == CONTAINER), {})
-    limit = ((engine.get("resources") or {}).get("limits") or {}).get("memory")
-    return None if limit is None else str(limit)
-
-
-def _trouble(
-    status: Mapping[str, Any], engine: Mapping[str, Any], *, memory_limit: str | None
-) -> tuple[str | None, str | None]:
-    """The first thing that keeps the pod from running, in Kubernetes' words.
-
-    An engine that ended is in trouble until it is ready again, not only while it waits for its next start:
-    the same failure reads the same through all of a crash loop.
-    """
-    if status.get("phase") == "Failed":
-        return status.get("reason") or "Failed", status.get("message")
-    state = engine.get("state") or {}
-    ended = state.get("terminated") or (engine.get("lastState") or {}).get("terminated")
-    if ended and not engine.get("ready"):
-        return ended.get("reason") or "Error", last_words(ended, memory_limit=memory_limit)
-    waiting = state.get("waiting") or {}
-    if waiting.get("reason") and waiting["reason"] not in STARTING_REASONS:
-        return waiting["reason"], waiting.get("message")
-    for condition in status.get("conditions") or ():
-        if condition.get("type") == "PodScheduled" and condition.get("status") == "False":
-            return condition.get("reason") or "Unschedulable", condition.get("message")
-    return None, None
 
 
 def _is_true(status: Mapping[str, Any], condition_type: str) -> bool:

@@ -7,8 +7,9 @@ from hypothesis import given
 from operator_builders import SETTINGS
 from operator_strategies import service_of, spec_documents
 
-from headrace_operator.api.spec import Limits
+from headrace_operator.api.spec import Limits, Runtime
 from headrace_operator.render.children import children
+from headrace_operator.render.containers import escaped
 
 ALLOWED_VOLUMES = {"configMap", "emptyDir", "persistentVolumeClaim"}
 
@@ -45,11 +46,42 @@ def test_the_pod_is_restricted(document):
 @given(spec_documents())
 def test_nothing_of_the_spec_reaches_a_shell_or_is_expanded(document):
     spec, made = rendered(document)
-    [container] = made["Deployment"]["spec"]["template"]["spec"]["containers"]
-    assert "command" not in container
-    assert container["args"][0] == "serve"
-    assert spec.model.served_name in container["args"]
-    assert all("$(" not in argument.replace("$$", "") for argument in container["args"])
+    pod = made["Deployment"]["spec"]["template"]["spec"]
+    for container in (*pod.get("initContainers", ()), *pod["containers"]):
+        assert container.get("command") in (None, ["vllm", "serve"]), "no text of the spec"
+        values = [variable["value"] for variable in container["env"] if "value" in variable]
+        for text in (*container["args"], *values):
+            assert "$" not in text.replace("$$", ""), "Kubernetes would replace it"
+    arguments = [text.replace("$$", "$") for text in pod["containers"][0]["args"]]
+    first = 1 if spec.engine.runtime is Runtime.VLLM else 2
+    assert tuple(arguments[first : first + len(spec.engine.args)]) == spec.engine.args
+    assert spec.model.served_name in arguments
+
+
+@given(spec_documents())
+def test_a_flag_and_a_variable_of_the_spec_come_before_those_that_must_win(document):
+    spec, made = rendered(document)
+    [engine] = made["Deployment"]["spec"]["template"]["spec"]["containers"]
+    ours = engine["args"].index("--served-model-name")
+    assert all(engine["args"].index(escaped(text)) < ours for text in spec.engine.args)
+    names = [variable["name"] for variable in engine["env"]]
+    assert all(names.index(name) < names.index("HOME") for name, _ in spec.engine.env)
+
+
+@given(spec_documents())
+def test_secrets_are_named_by_one_key_alone_and_only_where_a_model_is_downloaded(document):
+    spec, made = rendered(document)
+    pod = made["Deployment"]["spec"]["template"]["spec"]
+    named = [
+        variable["valueFrom"]["secretKeyRef"]
+        for container in (*pod.get("initContainers", ()), *pod["containers"])
+        for variable in container["env"]
+        if "secretKeyRef" in variable.get("valueFrom", {})
+    ]
+    wanted = [{"name": spec.model.token_secret, "key": "HF_TOKEN"}] if spec.model.token_secret else []
+    assert named == wanted
+    if spec.engine.runtime is Runtime.HEADRACE:
+        assert not any("secretKeyRef" in str(variable) for variable in pod["containers"][0]["env"])
 
 
 @given(spec_documents())
