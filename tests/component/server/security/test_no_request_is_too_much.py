@@ -77,6 +77,27 @@ def test_what_is_no_finite_number_is_refused_and_its_error_can_be_written(target
     assert [(answer.status, answer.param) for answer in answers] == [(400, name)] * len(LITERALS)
 
 
+VARIABLES = (
+    {"messages": []},
+    {"chat_template": "{{ 1 }}"},
+    {"bos_token": "<|im_start|>"},
+    {"x": "y" * 8_000_000},
+    {"x": {"y": 1}},
+    {"x": [1]},
+    dict.fromkeys(map("x{}".format, range(4000)), 1),
+)
+
+
+def test_a_request_brings_no_template(target) -> None:
+    """CVE-2025-62426, CVE-2025-61620: a template in a request, or a variable that replaced the model's own,
+    kept the event loop busy.
+    """
+    refused(target, chat(chat_template="{{ 'a' * 10**9 }}"), param="chat_template")
+    answers = target.unharmed(*(post(chat(chat_template_kwargs=variables)) for variables in VARIABLES))
+    assert [answer.status for answer in answers] == [400] * len(VARIABLES)
+    assert {(answer.param or "")[:20] for answer in answers} == {"chat_template_kwargs"}
+
+
 def test_no_prompt_at_all_is_refused(target) -> None:
     """An empty prompt crashed a server."""
     bodies = [completion(prompt=prompt) for prompt in ("", [], [[]], [""], None)]
