@@ -1,40 +1,62 @@
-"""What 256 streams cost the step loop: `python tests/bench/http_cost.py [STREAMS] [STEP_MS]`.
+"""What the streams of HTTP cost the step loop: `python tests/bench/http_cost.py [STREAMS [REPEATS]]`.
 
-A real server on real sockets, with a model that is nothing but a step of STEP_MS of computing outside the
-interpreter's lock, in many short calls as torch does. The clients are a process of their own. Told are the
-steps' median period alone and with the streams, and the processor time that HTTP takes for each token.
+A real server on real sockets, whose model is nothing but the time of a step. Told is the mean period of steps
+that run all streams: of the loop alone, with its core on threads of HTTP's process, and with its core in a
+process of its own, as `headrace serve` has it. The clients are a process too. It takes two minutes.
 """
 
 import asyncio
 import hashlib
 import json
 import resource
+import socket
 import statistics
+import subprocess
 import sys
+import tempfile
 import time
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from headrace_engine.core.limits import Capacity, Limits
 from headrace_engine.core.plan import Outcome, Plan
+from headrace_engine.core.request import Request
+from headrace_engine.link.core import EngineCore, scheduler
+from headrace_engine.link.hosts import CoreHost, ThreadHost
 from headrace_engine.server.config import ServeConfig
-from headrace_engine.server.engine import LoadedModel
 from headrace_engine.server.http_limits import HttpLimits
 from headrace_engine.server.http_server import listen
+from headrace_engine.server.loop import StepLoop
+from headrace_engine.server.model import LoadedModel, ModelFacts
+from headrace_engine.server.rules import Rules
 from headrace_engine.server.serve import EngineProcess
 
-CALLS_A_STEP = 300
-"""A model of thirty layers makes about so many calls."""
-TOKENS = 40
+CALLS = 300
+"""A model of thirty layers makes about so many calls a step, and lets go of the interpreter's lock in each."""
+KINDS = {
+    "waits 10 ms": (10.0, 0.0),
+    "makes 300 calls in 10 ms": (10.0, 0.3),
+    "computes 100 ms": (100.0, 1.0),
+}
+"""Milliseconds of a step, and the share of them in which it computes; else it waits, as for a GPU."""
 CLIENT = """
 import asyncio, sys
 port, streams, body = int(sys.argv[1]), int(sys.argv[2]), sys.argv[3].encode()
 head = b"POST /v1/chat/completions HTTP/1.1\\r\\nHost: x\\r\\nContent-Type: application/json\\r\\n"
 head += b"Connection: close\\r\\nContent-Length: %d\\r\\n\\r\\n" % len(body)
+class Stream(asyncio.Protocol):
+    def __init__(self):
+        self.tail, self.ended = b"", asyncio.get_running_loop().create_future()
+    def connection_made(self, transport):
+        transport.write(head + body)
+    def data_received(self, data):
+        self.tail = (self.tail + data[-64:])[-64:]
+    def connection_lost(self, error):
+        done = b"[DONE]" in self.tail
+        self.ended.set_result(None) if done else self.ended.set_exception(EOFError(self.tail))
 async def one():
-    reader, writer = await asyncio.open_connection("127.0.0.1", port)
-    writer.write(head + body)
-    data = await reader.read(-1)
-    assert b"[DONE]" in data, data[:300]
+    _, stream = await asyncio.get_running_loop().create_connection(Stream, "127.0.0.1", port)
+    await stream.ended
 async def all_of_them():
     await asyncio.gather(*(one() for _ in range(streams)))
 asyncio.run(all_of_them())
@@ -42,28 +64,40 @@ asyncio.run(all_of_them())
 
 
 @dataclass
-class Computing:
-    """Takes `step_s` of wall clock a step when nobody disturbs it."""
+class Timed:
+    """A model that takes `step_ms` when nobody disturbs it, and notes when each step began."""
 
-    step_s: float
-    started_s: list[float] = field(default_factory=list)
+    step_ms: float
+    computing_ratio: float
+    began_s: list[float] = field(default_factory=list)
     rows: list[int] = field(default_factory=list)
-    _rounds: int = 1
 
     def __post_init__(self) -> None:
         data, n = b"x" * 65536, 200
-        began_s = time.thread_time()
+        before_s = time.thread_time()
         for _ in range(n):
             hashlib.sha256(data).digest()
-        call_s = (time.thread_time() - began_s) / n
-        self._data = b"x" * max(4096, int(65536 * self.step_s / CALLS_A_STEP / call_s))
+        call_s = (time.thread_time() - before_s) / n
+        wanted_s = self.step_ms / 1000 * self.computing_ratio / CALLS
+        self._data = b"x" * int(65536 * wanted_s / call_s)
 
     def run(self, plan: Plan) -> Outcome:
-        self.started_s.append(time.perf_counter())
+        began_s = time.perf_counter()
+        self.began_s.append(began_s)
         self.rows.append(len(plan.rows))
-        for _ in range(CALLS_A_STEP):
-            hashlib.sha256(self._data).digest()
-        return Outcome({row.request_id: [97] for row in plan.rows if row.sampled_rows}, self.step_s)
+        if self._data:
+            for _ in range(CALLS):
+                hashlib.sha256(self._data).digest()
+        time.sleep(max(0.0, self.step_ms / 1000 - (time.perf_counter() - began_s)))
+        return Outcome({row.request_id: [97] for row in plan.rows if row.sampled_rows}, self.step_ms / 1000)
+
+    def period_ms(self, streams: int) -> float:
+        gaps = [
+            after - before
+            for before, after, rows in zip(self.began_s, self.began_s[1:], self.rows, strict=False)
+            if rows == streams
+        ]
+        return statistics.mean(gaps) * 1000
 
 
 class Letters:
@@ -73,7 +107,7 @@ class Letters:
     def apply_chat_template(self, messages) -> list[int]:
         return [token for message in messages for token in message["content"].encode()]
 
-    def decoder(self) -> "Letters":
+    def decoder(self, **_: bool) -> "Letters":
         return self
 
     def push(self, ids) -> str:
@@ -83,74 +117,127 @@ class Letters:
         return ""
 
 
-async def serve(streams: int, model: Computing) -> dict[str, float]:
-    capacity = Capacity(streams, max(2048, streams), 256, streams * 8, 16)
-    loaded = LoadedModel(model, Letters(), capacity, 256, frozenset({0}), "float32")
-    config = ServeConfig(
-        model="m", max_num_seqs=streams, max_num_batched_tokens=capacity.max_num_batched_tokens
+def facts(streams: int) -> ModelFacts:
+    capacity = Capacity(streams, max(2048, streams), 512, streams * 32, 16)
+    return ModelFacts(capacity=capacity, vocab_size=256, eos_token_ids=frozenset({0}), dtype="float32")
+
+
+@dataclass
+class BenchProcess:
+    """A core in a process of its own, around a `Timed` model."""
+
+    kind: str
+    streams: int
+    told: Path
+
+    def start(self) -> socket.socket:
+        near, far = socket.socketpair()
+        with far:
+            told = ["core", str(far.fileno()), self.kind, str(self.streams), self.told]
+            self._child = subprocess.Popen([sys.executable, __file__, *told], pass_fds=[far.fileno()])
+        return near
+
+    def tokenizer(self, _directory: Path) -> Letters:
+        return Letters()
+
+    def end(self, timeout_s: float) -> None:
+        self._child.wait(timeout_s)
+
+
+def core(fd: str, kind: str, streams: str, told: str) -> None:
+    model = Timed(*KINDS[kind])
+
+    def load(found) -> tuple[Timed, ModelFacts]:
+        found(Path())
+        return model, facts(int(streams))
+
+    EngineCore(socket.socket(fileno=int(fd)), load).run()
+    Path(told).write_text(json.dumps([model.began_s, model.rows]))
+
+
+def alone(kind: str, streams: int, tokens: int) -> float:
+    """The period of the same loop when nobody hears what it does."""
+    model, known = Timed(*KINDS[kind]), facts(streams)
+    rules = Rules(Limits.of(known.capacity))
+    loop = StepLoop(
+        scheduler(known.capacity, rules, enable_prefix_caching=True),
+        model,
+        deliver=lambda _report: None,
+        on_failure=lambda: None,
     )
-    socket, ready = listen("127.0.0.1", 0), asyncio.Event()
+    loop.submit([Request(f"r{n}", (1, 2, 3), max_tokens=tokens, arrival_s=0.0) for n in range(streams)])
+    loop.start()
+    while len(model.began_s) < tokens:
+        time.sleep(0.05)
+    loop.stop()
+    return model.period_ms(streams)
+
+
+async def served(host: CoreHost, streams: int, tokens: int) -> float:
+    """Microseconds of processor that HTTP's process takes for each token; its core's on top, if it has it."""
+    config = ServeConfig(model="m", max_num_seqs=streams, max_num_batched_tokens=max(2048, streams))
+    listening, ready = listen("127.0.0.1", 0), asyncio.Event()
     process = EngineProcess(
-        *(config, Limits.of(capacity), lambda: loaded),
-        serving_socket=socket,
+        *(config, Limits.of(facts(streams).capacity), host),
+        serving_socket=listening,
         http_limits=HttpLimits(max_connections=4 * streams, max_connections_per_address=4 * streams),
         on_ready=lambda _serving: ready.set(),
     )
     running = asyncio.create_task(process.run())
     await ready.wait()
-    body = json.dumps(
-        {
-            "model": "m",
-            "stream": True,
-            "max_tokens": TOKENS,
-            "ignore_eos": True,
-            "messages": [{"role": "user", "content": "Say something about rivers."}],
-        }
-    )
-    port = socket.getsockname()[1]
+    body = {"model": "m", "stream": True, "max_tokens": tokens, "ignore_eos": True}
+    body["messages"] = [{"role": "user", "content": "Say something about rivers."}]
+    told = str(listening.getsockname()[1]), str(streams), json.dumps(body)
     began = resource.getrusage(resource.RUSAGE_THREAD)
-    client = await asyncio.create_subprocess_exec(sys.executable, "-c", CLIENT, str(port), str(streams), body)
+    client = await asyncio.create_subprocess_exec(sys.executable, "-c", CLIENT, *told)
     assert await client.wait() == 0
     ended = resource.getrusage(resource.RUSAGE_THREAD)
     process.terminate()
     process.terminate()
     await running
-    gaps = [
-        b - a
-        for a, b, rows in zip(model.started_s, model.started_s[1:], model.rows, strict=False)
-        if rows == streams
-    ]
-    a_token = 1e6 / (streams * TOKENS)
-    return {
-        "period_ms": statistics.median(gaps) * 1000,
-        "holding_us": (ended.ru_utime - began.ru_utime) * a_token,
-        "kernel_us": (ended.ru_stime - began.ru_stime) * a_token,
-    }
+    return (ended.ru_utime + ended.ru_stime - began.ru_utime - began.ru_stime) * 1e6 / (streams * tokens)
 
 
-def alone(model: Computing, steps: int = 20) -> float:
-    """The period of a step when there is nothing else in the process."""
-    plan = Plan(1, ())
-    for _ in range(steps):
-        model.run(plan)
-    gaps = [b - a for a, b in zip(model.started_s, model.started_s[1:], strict=False)]
-    model.started_s.clear()
-    model.rows.clear()
-    return statistics.median(gaps) * 1000
+def in_threads(kind: str, streams: int, tokens: int) -> tuple[float, float]:
+    model = Timed(*KINDS[kind])
+    known = facts(streams)
+    loaded = LoadedModel(
+        runner=model,
+        tokenizer=Letters(),
+        capacity=known.capacity,
+        vocab_size=known.vocab_size,
+        eos_token_ids=known.eos_token_ids,
+        dtype=known.dtype,
+    )
+    http_us = asyncio.run(served(ThreadHost(lambda: loaded), streams, tokens))
+    return model.period_ms(streams), http_us
 
 
-def main() -> None:
-    streams = int(sys.argv[1]) if len(sys.argv) > 1 else 256
-    step_ms = float(sys.argv[2]) if len(sys.argv) > 2 else 100.0
-    model = Computing(step_ms / 1000)
-    quiet_ms = alone(model)
-    seen = asyncio.run(serve(streams, model))
-    print(f"{streams} streams, {len(model.rows)} steps")
-    print(f"step alone          {quiet_ms:8.1f} ms")
-    print(f"step with streams   {seen['period_ms']:8.1f} ms")
-    print(f"HTTP a token        {seen['holding_us']:8.1f} us holding the interpreter's lock")
-    print(f"                    {seen['kernel_us']:8.1f} us in the kernel, without it")
+def in_processes(kind: str, streams: int, tokens: int) -> tuple[float, float]:
+    with tempfile.TemporaryDirectory() as directory:
+        told = Path(directory) / "steps.json"
+        http_us = asyncio.run(served(BenchProcess(kind, streams, told), streams, tokens))
+        model = Timed(*KINDS[kind], *json.loads(told.read_text()))
+    return model.period_ms(streams), http_us
+
+
+def main(streams: int = 256, repeats: int = 3) -> None:
+    print(f"{streams} streams, median of {repeats}: period of a step in ms, what it loses, HTTP's us a token")
+    print(f"{'a step':26}{'alone':>9}{'threads':>18}{'processes':>18}{'HTTP':>8}")
+    for kind, (step_ms, _) in KINDS.items():
+        tokens = 200 if step_ms < 50 else 60
+        asked = (kind, streams, tokens)
+        runs = [(alone(*asked), in_threads(*asked), in_processes(*asked)) for _ in range(repeats)]
+        quiet_ms = statistics.median(run[0] for run in runs)
+        threads_ms = statistics.median(run[1][0] for run in runs)
+        processes_ms = statistics.median(run[2][0] for run in runs)
+        http_us = statistics.median(run[2][1] for run in runs)
+        both = "".join(f"{ms:10.2f}{ms / quiet_ms - 1:8.1%}" for ms in (threads_ms, processes_ms))
+        print(f"{kind:26}{quiet_ms:9.2f}{both}{http_us:8.1f}", flush=True)
 
 
 if __name__ == "__main__":
-    main()
+    if sys.argv[1:2] == ["core"]:
+        core(*sys.argv[2:])
+    else:
+        main(*map(int, sys.argv[1:]))

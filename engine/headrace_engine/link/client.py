@@ -60,6 +60,7 @@ class CoreLink(asyncio.Protocol):
         self._say(say.Open(rules, enable_prefix_caching))
 
     def submit(self, requests: Sequence[Request]) -> None:
+        """Raises `PydanticSerializationError` for a value that is not of its type; then none is sent."""
         self._say(say.Submit(tuple(requests)))
 
     def abort(self, request_ids: Iterable[str], reason: FinishReason) -> None:
@@ -109,7 +110,7 @@ class CoreLink(asyncio.Protocol):
 
     def _say(self, command: say.Command) -> None:
         if self._transport is not None and not self._transport.is_closing():
-            self._transport.write(framed(say.COMMANDS.dump_json(command)))
+            self._transport.write(framed(say.COMMANDS.dump_json(command, warnings="error")))
 
     def _heed(self, notice: say.Notice) -> None:
         match notice:

@@ -57,6 +57,8 @@ class Engine:
 
     def submit(self, requests: Sequence[Request]) -> Mailbox:
         """Offers requests together; their events come into one mailbox, until `leave`."""
+        if not self._failed:
+            self._link.submit(requests)
         for told in self._on_submit:
             told(requests)
         mailbox = Mailbox()
@@ -67,8 +69,6 @@ class Engine:
         self._mailboxes |= {request.request_id: mailbox for request in requests}
         if self._failed:
             self._end_all()
-        else:
-            self._link.submit(requests)
         return mailbox
 
     def leave(self, mailbox: Mailbox) -> None:

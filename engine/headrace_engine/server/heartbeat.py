@@ -1,8 +1,8 @@
 """Tells a stuck loop from a busy one, from memory alone.
 
 A loop without work is healthy for ever; one with work must finish a step within `stalled_after_s`: long
-enough for the slowest of the latest steps, many times over, and for the first large one of a slow machine. The
-loop keeps a `Heartbeat`; what that says goes to HTTP once a second, whose `Pulses` notice silence too.
+enough for the slowest of the latest steps, many times over, and for the first large one of a slow machine.
+The loop keeps a `Heartbeat`; what that says goes to HTTP once a second, whose `Pulses` notice silence too.
 """
 
 from collections import deque
