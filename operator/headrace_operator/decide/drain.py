@@ -19,6 +19,7 @@ from headrace_operator.api.units import duration_text, time_text
 from headrace_operator.decide.observation import PodObservation
 from headrace_operator.decide.plan import Drain, Event, PodAnnotations
 from headrace_operator.decide.supply import Supply
+from headrace_operator.runtimes.registry import adapter
 
 SETTLE_S = 5.0
 """Requests routed before the mark may still arrive so long: an empty pod is not believed earlier."""
@@ -69,10 +70,12 @@ def victims(supply: Supply, count: int) -> tuple[PodObservation, ...]:
 
 
 def is_drained(pod: PodObservation, spec: ServiceSpec, *, now_s: float) -> bool:
-    """Whether a marked pod may go: nothing left in it, or its time is over."""
+    """Whether a marked pod may go: nothing is left in it, its time is over, or it ends by itself."""
     since_s = pod.draining_since_s
     if since_s is None:
         return False
+    if not adapter(spec.engine.runtime).drains_by_call:
+        return now_s >= since_s + SETTLE_S
     scrape = pod.scrape
     is_empty = (
         scrape is not None
@@ -125,6 +128,8 @@ def _marked(spec: ServiceSpec, supply: Supply, *, deployed: int, excess: int, no
 
 def _drains(spec: ServiceSpec, pods: tuple[PodObservation, ...]) -> tuple[Drain, ...]:
     """One call for each pod that does not say yet that it drains."""
+    if not adapter(spec.engine.runtime).drains_by_call:
+        return ()
     return tuple(
         Drain(pod.name, pod.uid, pod.ip, spec.engine.drain_timeout_s)
         for pod in pods
@@ -134,6 +139,9 @@ def _drains(spec: ServiceSpec, pods: tuple[PodObservation, ...]) -> tuple[Drain,
 
 def _end(pod: PodObservation, spec: ServiceSpec, now_s: float) -> Event:
     took = duration_text(now_s - (pod.draining_since_s or now_s))
+    if not adapter(spec.engine.runtime).drains_by_call:
+        message = f"{pod.name}: deleted, it ends {_in_flight(pod)} requests by itself"
+        return Event("Normal", "DrainHandedOver", message)
     in_flight = pod.scrape.in_flight if pod.scrape is not None else None
     if is_overdue(pod, spec, now_s=now_s) and in_flight != 0:
         message = f"{pod.name}: {_in_flight(pod)} requests still in flight after {took}"

@@ -88,7 +88,7 @@ def _ready_since_s(status: Mapping[str, Any], value: str) -> float | None:
 
 
 def _scrape(newest: PodSample, told: tuple[float, Limits] | None) -> Scrape:
-    in_flight, draining = newest.gauges.get(Gauge.IN_FLIGHT), newest.gauges.get(Gauge.DRAINING)
+    in_flight, draining = _in_flight(newest), newest.gauges.get(Gauge.DRAINING)
     return Scrape(
         at_s=newest.at_s,
         limits=told[1] if told is not None and told[0] >= newest.at_s else _limits(newest),
@@ -96,6 +96,15 @@ def _scrape(newest: PodSample, told: tuple[float, Limits] | None) -> Scrape:
         draining=None if draining is None else draining > 0,
         is_implausible=newest.implausible > 0,
     )
+
+
+def _in_flight(newest: PodSample) -> float | None:
+    """As the engine says, or else all that run and wait."""
+    told = newest.gauges.get(Gauge.IN_FLIGHT)
+    running, waiting = newest.gauges.get(Gauge.RUNNING), newest.gauges.get(Gauge.WAITING)
+    if told is not None or running is None or waiting is None:
+        return told
+    return running + waiting
 
 
 def _limits(newest: PodSample) -> Limits | None:
