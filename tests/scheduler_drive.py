@@ -4,6 +4,7 @@
 benchmarks. Between steps the clock stands, and while there is no work it jumps to the next arrival.
 """
 
+from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -69,7 +70,7 @@ class Drive:
     def __init__(self, scheduler: Scheduler, compute: Compute, arrivals: Sequence[Arrival]) -> None:
         self.scheduler = scheduler
         self.now_s = 0.0
-        self.seen: dict[str, Seen] = {arrival.tenant: Seen() for arrival in arrivals}
+        self.seen = defaultdict[str, Seen](Seen)
         self.num_submitted = 0
         self._compute = compute
         self._to_come = sorted(arrivals, reverse=True)
@@ -85,7 +86,7 @@ class Drive:
         if not self.scheduler.has_work():
             self.now_s = max(self.now_s, self._to_come[-1].at_s)
         while self._to_come and self._to_come[-1].at_s <= self.now_s:
-            self._submit(self._to_come.pop())
+            self.submit(self._to_come.pop())
         plan = self.scheduler.schedule(self.now_s)
         outcome = self._compute(plan)
         self.now_s += outcome.duration_s
@@ -103,7 +104,8 @@ class Drive:
             self.step()
         return self
 
-    def _submit(self, arrival: Arrival) -> None:
+    def submit(self, arrival: Arrival) -> None:
+        """A request comes now."""
         self.num_submitted += 1
         prompt = tuple(5 + (self.num_submitted + i) % 40 for i in range(arrival.prompt_tokens))
         name = f"r{self.num_submitted}"

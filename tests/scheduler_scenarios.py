@@ -3,50 +3,21 @@
 Times are in units of one step of the idle engine, so that a fast model is pressed as hard as a slow one.
 """
 
-import random
-
 from scheduler_drive import Arrival, Compute, Drive, new_scheduler, quantile
 
-from headrace_engine.core.contract import Contract, Terms
 from headrace_engine.core.limits import Capacity, Limits
-from headrace_engine.core.policies import PolicyName
 from headrace_engine.core.step_model import StepModel
 
 CAPACITY = Capacity(
     max_num_seqs=32, max_num_batched_tokens=2048, max_model_len=2048, num_blocks=2048, block_size=16
 )
 STREAMS, STREAM_TOKENS, LONG_PROMPT = 8, 100, 384
-SHARED = {"max_num_seqs": 16, "max_num_batched_tokens": 256}
-"""Limits of an engine that two tenants share."""
 
 
 def limits(**changes: int) -> Limits:
     """The widest, with a queue that refuses nobody, but for `changes`."""
     queue = {"max_num_queued_reqs": 10**6, "max_num_queued_tokens": 10**9}
     return Limits.of(CAPACITY).changed(queue | changes, CAPACITY)
-
-
-def quiet_ttft_s(
-    compute: Compute,
-    step_s: float,
-    policy: PolicyName,
-    *,
-    count: int,
-    flood_per_step: float = 0.0,
-    flood_seqs: int | None = None,
-) -> float:
-    """The p95 TTFT of a tenant that asks now and then, beside one that floods the engine, or alone."""
-    chance, gap_s = random.Random(7), 90 * step_s
-    arrivals = [Arrival(gap_s * (n + chance.random()), "quiet", LONG_PROMPT, 8) for n in range(count)]
-    if flood_per_step:
-        num_flood = int((count + 1) * 90 * flood_per_step)
-        arrivals += [Arrival(n * step_s / flood_per_step, "flood", 48, 12) for n in range(num_flood)]
-    scheduler = new_scheduler(CAPACITY, limits(**SHARED), policy)
-    scheduler.set_contract(Contract({"flood": Terms(max_num_seqs=flood_seqs)}))
-    drive = Drive(scheduler, compute, arrivals)
-    while len(drive.seen["quiet"].ttft_s) < count:
-        drive.step()
-    return quantile(drive.seen["quiet"].ttft_s, 0.95)
 
 
 def stream_itl_s(

@@ -17,15 +17,18 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from scheduler_drive import Compute
-from scheduler_scenarios import CAPACITY, STREAMS, lowered_and_raised, quiet_ttft_s, stream_itl_s
+from scheduler_flood import FLOOD_SHAPES, QUIET_SHAPES, Scenario
+from scheduler_scenarios import CAPACITY, STREAMS, lowered_and_raised, stream_itl_s
 
 from headrace_engine.core.plan import Outcome, Plan
 from headrace_engine.core.policies import PolicyName
 from headrace_engine.core.step_model import StepModel
 from headrace_engine.runner.model_runner import ModelRunner
 
-COUNT = 8
+COUNT = 20
 """Requests of the quiet tenant in a repeat."""
+FIRST_COME_COUNT = 4
+"""They wait for minutes."""
 
 
 def real(directory: Path) -> Compute:
@@ -93,22 +96,22 @@ def itl_of_streams(compute: Compute, step_s: float, model: StepModel, repeats: i
             itl_s[name].append(itl)
             if ttft is not None:
                 ttft_s[name].append(ttft)
-    table("p95 ITL of 8 streams", itl_s, "of idle")
-    table("p95 TTFT of the prompts", ttft_s, "of the first")
+    table("ITL of 8 streams while prompts come, p95", itl_s, "of idle")
+    table("TTFT of those prompts, p95", ttft_s, "of the first")
 
 
-def ttft_of_tenants(compute: Compute, step_s: float, repeats: int) -> None:
-    def quiet_s(policy: PolicyName, flood: float, seqs: int | None = None) -> float:
-        beside = {"flood_per_step": flood, "flood_seqs": seqs}
-        return quiet_ttft_s(compute, step_s, policy, count=COUNT, **beside)
-
+def ttft_of_tenants(compute: Compute, token_s: float, repeats: int) -> None:
+    """One quiet tenant beside every flood, each repeat with other arrivals; p95 over all of a repeat's."""
+    quiet = QUIET_SHAPES["chat"]
     ttft_s = defaultdict[str, list[float]](list)
-    for _ in range(repeats):
-        ttft_s["alone"].append(quiet_s(PolicyName.FAIR, 0.0))
-        ttft_s["`fair`"].append(quiet_s(PolicyName.FAIR, 0.6))
-        ttft_s["`fair`, the other at most 8 running"].append(quiet_s(PolicyName.FAIR, 0.6, 8))
-        ttft_s["`fcfs`"].append(quiet_s(PolicyName.FCFS, 0.6))
-    table("p95 TTFT beside a flooding tenant", ttft_s, "of alone")
+    for seed in range(repeats):
+        scenario = Scenario(compute, token_s, COUNT, seed)
+        ttft_s["alone"].append(scenario.p95_s(quiet))
+        for name, flood in FLOOD_SHAPES.items():
+            ttft_s[f"`fair`, {name}"].append(scenario.p95_s(quiet, flood))
+    first_come = Scenario(compute, token_s, FIRST_COME_COUNT)
+    ttft_s["`fcfs`, chat"].append(first_come.p95_s(quiet, FLOOD_SHAPES["chat"], policy=PolicyName.FCFS))
+    table("TTFT of a tenant beside one that floods, p95", ttft_s, "of alone")
 
 
 def main() -> None:
@@ -124,7 +127,7 @@ def main() -> None:
         flush=True,
     )
     itl_of_streams(compute, step_s, model, repeats)
-    ttft_of_tenants(compute, step_s, repeats)
+    ttft_of_tenants(compute, model.token_s, repeats)
 
 
 if __name__ == "__main__":

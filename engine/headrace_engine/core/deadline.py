@@ -5,8 +5,7 @@ puts aside whoever is past it: serving a lost cause first would lose the next on
 starved: they are served when nobody else waits, and at least one in `RELEGATED_SHARE` admissions is theirs.
 """
 
-from headrace_engine.core.heap import RequestHeap
-from headrace_engine.core.policy import FirstComeFirstServed, Policy
+from headrace_engine.core.policy import FirstComeFirstServed, Policy, Ranked
 from headrace_engine.core.prefill_rate import PrefillRate
 from headrace_engine.core.request import Request, Status
 
@@ -23,29 +22,15 @@ def latest_start_s(request: Request, prefill_tokens_per_s: float) -> float:
     return deadline_s - len(request.prompt_token_ids) / prefill_tokens_per_s
 
 
-class EarliestDeadline:
-    """By latest start; the resumed first."""
+class EarliestDeadline(Ranked):
+    """By latest start."""
 
     def __init__(self, rate: PrefillRate) -> None:
+        super().__init__()
         self._rate = rate
-        self._heap = RequestHeap()
 
-    def push(self, request: Request, now_s: float) -> None:  # noqa: ARG002 - the order does not depend on time
-        newcomer = request.status is not Status.PREEMPTED
-        start_s = latest_start_s(request, self._rate.tokens_per_s) if newcomer else 0.0
-        self._heap.push(request, (newcomer, start_s, request.arrival_s))
-
-    def peek(self, now_s: float) -> Request | None:  # noqa: ARG002
-        return self._heap.peek()
-
-    def remove(self, request: Request) -> None:
-        self._heap.remove(request)
-
-    def outranks(self, request: Request, other: Request) -> bool:  # noqa: ARG002
-        return False
-
-    def __len__(self) -> int:
-        return len(self._heap)
+    def rank(self, request: Request) -> float:
+        return latest_start_s(request, self._rate.tokens_per_s)
 
 
 class Feasible:
@@ -81,8 +66,14 @@ class Feasible:
             self._within.remove(request)
             self._passes += bool(self._relegated_ids)
 
+    def precedes(self, request: Request, other: Request) -> bool:
+        return request.request_id not in self._relegated_ids and self._within.precedes(request, other)
+
     def outranks(self, request: Request, other: Request) -> bool:
         return request.request_id not in self._relegated_ids and self._within.outranks(request, other)
+
+    def yields(self, request: Request) -> bool:
+        return self._within.yields(request)
 
     def __len__(self) -> int:
         return len(self._within) + len(self._relegated)

@@ -1,17 +1,23 @@
 """Fair shares between tenants: `fair`.
 
 The tenant that was served least, by its weight, is next; within a tenant another policy decides. If its head
-does not fit, everybody waits for it: skipping would starve large requests. A tenant that comes back starts at
-the least of those who wait, so it cannot bank credit while idle. For two tenants that both always wait, what
-they were served differs by at most 2 * max(input * longest prompt, output * most tokens decoded at once), by
-weight.
+does not fit, everybody waits for it: skipping would starve large requests. For two tenants that both always
+wait, what they were served differs by at most 2 * max(input * longest prompt, output * most tokens decoded at
+once), by weight.
+
+Who asks now and then falls behind those that never stop, by a burst at most (`tenants`). A tenant that is
+behind another by a sixteenth of that need not wait for it: its prompts are computed first; the other's add
+little to a step (`step.YIELDING_SHARE`), also while it is away, so that no step is long when it comes; and it
+takes blocks from the other, and slots as long as it runs fewer.
 """
 
-import heapq
-
+from headrace_engine.core.least_served import LeastServed
 from headrace_engine.core.policy import Policy, PolicyFactory
 from headrace_engine.core.request import Request
 from headrace_engine.core.tenants import Tenants
+
+BEHIND_RATIO = 1 / 16
+"""Of a burst: more than tenants that are served in turn differ by."""
 
 
 class FairShare:
@@ -21,22 +27,23 @@ class FairShare:
         self._tenants = tenants
         self._within = within
         self._waiting: dict[str, Policy] = {}
-        self._heap: list[tuple[float, str]] = []
-        """Who waits, by the service last seen. It only grows, so correcting the head is enough."""
+        self._least_waiting = LeastServed(tenants.service)
         self._num_waiting = 0
 
     def push(self, request: Request, now_s: float) -> None:
         tenant = request.tenant
         if tenant not in self._waiting:
-            self._tenants.comes_back(tenant, self._least_served())
             self._waiting[tenant] = self._within()
-            heapq.heappush(self._heap, (self._tenants.service(tenant), tenant))
+            self._least_waiting.put(tenant)
         self._waiting[tenant].push(request, now_s)
         self._num_waiting += 1
 
     def peek(self, now_s: float) -> Request | None:
-        tenant = self._least_served()
-        return None if tenant is None else self._waiting[tenant].peek(now_s)
+        tenant = self._least_waiting.least()
+        if tenant is None:
+            return None
+        self._tenants.choose(tenant)
+        return self._waiting[tenant].peek(now_s)
 
     def remove(self, request: Request) -> None:
         policy = self._waiting[request.tenant]
@@ -44,21 +51,25 @@ class FairShare:
         self._num_waiting -= 1
         if len(policy) == 0:
             del self._waiting[request.tenant]
-            self._tenants.leaves(request.tenant)
+            self._least_waiting.drop(request.tenant)
 
-    def outranks(self, request: Request, other: Request) -> bool:  # noqa: ARG002
-        return False
+    def precedes(self, request: Request, other: Request) -> bool:
+        return self._is_behind(self._tenants.service(request.tenant), other)
+
+    def outranks(self, request: Request, other: Request) -> bool:
+        """Who is far behind preempts, as long as it then runs no more than the other, by their weights."""
+        if request.tenant == other.tenant or not self.precedes(request, other):
+            return False
+        running, contract = self._tenants.running, self._tenants.contract
+        runs = (running[request.tenant] + 1) / contract.of(request.tenant).weight
+        return runs <= (running[other.tenant] - 1) / contract.of(other.tenant).weight
+
+    def yields(self, request: Request) -> bool:
+        return self._is_behind(self._tenants.least_around(), request)
 
     def __len__(self) -> int:
         return self._num_waiting
 
-    def _least_served(self) -> str | None:
-        while self._heap:
-            seen, tenant = self._heap[0]
-            service = self._tenants.service(tenant)
-            if tenant in self._waiting and seen == service:
-                return tenant
-            heapq.heappop(self._heap)
-            if tenant in self._waiting:
-                heapq.heappush(self._heap, (service, tenant))
-        return None
+    def _is_behind(self, service: float, other: Request) -> bool:
+        margin = BEHIND_RATIO * self._tenants.burst
+        return service + margin < self._tenants.service(other.tenant)

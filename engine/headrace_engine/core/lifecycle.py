@@ -24,7 +24,7 @@ class Lifecycle:
         self.kv = kv
         self.tenants = tenants
         self.waiting = Line(policy)
-        self.running = Running()
+        self.running = Running(tenants.running)
         self.queue = Admission()
         self.deadlines = QueueDeadlines()
         self.leases = Leases(kv.pool)
@@ -55,6 +55,7 @@ class Lifecycle:
         """Accept a request."""
         self.requests[request.request_id] = request
         self.num_accepted += 1
+        self.tenants.arrives(request.tenant, now_s)
         leader = self.requests.get(request.leader)
         if leader is None or leader.output_token_ids:
             self.waiting.push(request, now_s)
@@ -68,7 +69,7 @@ class Lifecycle:
         self.waiting.admit(request)
         if load_until_s is None:
             request.status = Status.RUNNING
-            self.running.prefill(request)
+            self.running.prefill(request, self.waiting.precedes)
         else:
             request.status, request.load_until_s = Status.LOADING, load_until_s
             self.running.load(request)

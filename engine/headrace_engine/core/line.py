@@ -117,6 +117,21 @@ class Line:
             self._passes = 0
         del self._aside[request.request_id]
 
+    def next_before(self, other: Request, now_s: float) -> Request | None:
+        """The head of the policy's order, if its prompt precedes that of one that runs."""
+        head = self._policy.peek(now_s)
+        return head if head is not None and self._policy.precedes(head, other) else None
+
+    @property
+    def precedes(self) -> Callable[[Request, Request], bool]:
+        """Whether the policy lets the prompt of the first be computed before that of the second."""
+        return self._policy.precedes
+
+    @property
+    def yields(self) -> Callable[[Request], bool]:
+        """Whether the policy lets the prompt of a request add little to a step."""
+        return self._policy.yields
+
     @property
     def outranks(self) -> Callable[[Request, Request], bool]:
         """Whether the policy lets a running request, the second, be preempted in favour of the first."""

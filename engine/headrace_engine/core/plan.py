@@ -82,6 +82,8 @@ class Hold(StrEnum):
     """As many step keys as may be are running, and the head has another."""
     PREEMPTION = "preemption"
     """Somebody has just lost its blocks."""
+    YIELD = "yield"
+    """The head leaves the rest of the step to those who precede it, there or to come."""
     TENANT = "tenant"
     """As many requests of its tenant run as may; others pass."""
 

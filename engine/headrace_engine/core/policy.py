@@ -5,6 +5,7 @@ Orders compose: classes, tenants and feasibility each divide the waiting request
 part to another policy.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Protocol
 
@@ -31,8 +32,16 @@ class Policy(Protocol):
         """Let a request go: it was admitted, or it ended while it waited."""
         ...
 
+    def precedes(self, request: Request, other: Request) -> bool:
+        """Whether the prompt of `request` is computed before that of `other`, which was admitted earlier."""
+        ...
+
     def outranks(self, request: Request, other: Request) -> bool:
         """Whether a running `other` may be preempted in favour of `request`, for a slot or for blocks."""
+        ...
+
+    def yields(self, request: Request) -> bool:
+        """Whether the prompt of a request leaves most of a step to those who precede it, there or to come."""
         ...
 
     def __len__(self) -> int: ...
@@ -41,14 +50,20 @@ class Policy(Protocol):
 PolicyFactory = Callable[[], Policy]
 
 
-class FirstComeFirstServed:
-    """`fcfs`: by arrival, the resumed before the rest."""
+class Ranked(ABC):
+    """By a rank of the request's own, fixed when it begins to wait; the resumed first, by arrival."""
 
     def __init__(self) -> None:
         self._heap = RequestHeap()
 
-    def push(self, request: Request, now_s: float) -> None:  # noqa: ARG002 - the order does not depend on time
-        self._heap.push(request, (request.status is not Status.PREEMPTED, request.arrival_s))
+    @abstractmethod
+    def rank(self, request: Request) -> float:
+        """Least first; of equals, who came first."""
+
+    def push(self, request: Request, now_s: float) -> None:  # noqa: ARG002 - the rank does not depend on time
+        newcomer = request.status is not Status.PREEMPTED
+        rank = self.rank(request) if newcomer else request.arrival_s
+        self._heap.push(request, (newcomer, rank, request.arrival_s))
 
     def peek(self, now_s: float) -> Request | None:  # noqa: ARG002
         return self._heap.peek()
@@ -56,8 +71,21 @@ class FirstComeFirstServed:
     def remove(self, request: Request) -> None:
         self._heap.remove(request)
 
+    def precedes(self, request: Request, other: Request) -> bool:  # noqa: ARG002
+        return False
+
     def outranks(self, request: Request, other: Request) -> bool:  # noqa: ARG002
+        return False
+
+    def yields(self, request: Request) -> bool:  # noqa: ARG002
         return False
 
     def __len__(self) -> int:
         return len(self._heap)
+
+
+class FirstComeFirstServed(Ranked):
+    """`fcfs`: by arrival."""
+
+    def rank(self, request: Request) -> float:
+        return request.arrival_s

@@ -16,6 +16,8 @@ class PriorityClasses:
         self._within = within
         self._age_s = age_s
         self._classes: dict[int, Policy] = {}
+        self._nobody = within()
+        """What decides within a class of which nobody waits."""
         self._num_waiting = 0
 
     def push(self, request: Request, now_s: float) -> None:
@@ -34,13 +36,26 @@ class PriorityClasses:
         if len(self._classes[request.priority]) == 0:
             del self._classes[request.priority]
 
-    def outranks(self, request: Request, other: Request) -> bool:
-        """A strictly better class preempts, unless the other has aged past it."""
+    def precedes(self, request: Request, other: Request) -> bool:
+        """A strictly better class, unless the other has aged past it; within a class, as it decides."""
+        if request.priority == other.priority:
+            return self._of(request).precedes(request, other)
         better = request.priority < other.priority
         return better and self._aged_arrival(request) < self._aged_arrival(other)
 
+    def outranks(self, request: Request, other: Request) -> bool:
+        if request.priority == other.priority:
+            return self._of(request).outranks(request, other)
+        return self.precedes(request, other)
+
+    def yields(self, request: Request) -> bool:
+        return self._of(request).yields(request)
+
     def __len__(self) -> int:
         return self._num_waiting
+
+    def _of(self, request: Request) -> Policy:
+        return self._classes.get(request.priority, self._nobody)
 
     def _aged_arrival(self, request: Request) -> tuple[float, int]:
         return request.arrival_s + request.priority * self._age_s, request.priority

@@ -1,30 +1,41 @@
 """The running requests: those that hold blocks and a slot.
 
 Three lines, so that a step looks at each request once: decodes, with one token to compute and one to sample,
-in the order in which their prefills ended; prefills, with more than that, in order of admission; and loads,
-which compute nothing until their KV was brought.
+in the order in which their prefills ended; prefills, with more than that, in order of admission unless the
+policy lets one precede another; and loads, which compute nothing until their KV was brought.
 """
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from headrace_engine.core.request import Request
+
+Precedes = Callable[[Request, Request], bool]
 
 
 class Running:
     """Who runs."""
 
-    def __init__(self) -> None:
+    def __init__(self, tenants: Counter[str]) -> None:
         self.decodes: dict[str, Request] = {}
         self.prefills: dict[str, Request] = {}
         self.loads: dict[str, Request] = {}
         self._keys: Counter[str] = Counter()
-        self._tenants: Counter[str] = Counter()
+        self._tenants = tenants
+        """How many of each run."""
 
-    def prefill(self, request: Request) -> None:
-        """Take a request in; it has tokens to compute before it decodes."""
-        self.prefills[request.request_id] = request
+    def prefill(self, request: Request, precedes: Precedes) -> None:
+        """Take a request in; it has tokens to compute before it decodes, after those it does not precede."""
         self._count(request, 1)
+        line = list(self.prefills.values())
+        place = len(line)
+        while place and precedes(request, line[place - 1]):
+            place -= 1
+        if place == len(line):
+            self.prefills[request.request_id] = request
+        else:
+            line.insert(place, request)
+            self.prefills = {each.request_id: each for each in line}
 
     def load(self, request: Request) -> None:
         """Take a request in that waits for KV from elsewhere."""

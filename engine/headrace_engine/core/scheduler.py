@@ -1,10 +1,7 @@
 """The scheduler: who computes which tokens in the next step.
 
     expire(now)             requests that missed their queue deadline end; overdue loads and leases are over
-    schedule(now) -> Plan   decodes: every running request with one pending token computes it
-                            prefills: running requests with more compute a chunk each, in order of admission
-                            admissions: the policy's order, while budget, slots and blocks last
-                            drafts: guesses for the decodes, with what nobody else wanted
+    schedule(now) -> Plan   decodes, then running prefills, then admissions, then drafts (`planner`)
     commit(plan, ...)       computed counts advance, full blocks are published, tokens are told
 
 Invariants: a plan keeps within the limits read at its start; blocks named in a plan are not given away before
@@ -28,7 +25,6 @@ from headrace_engine.core.plan import (
     Event,
     Finished,
     Hold,
-    Load,
     Outcome,
     Plan,
     PromptLogprobs,
@@ -36,8 +32,8 @@ from headrace_engine.core.plan import (
     Tokens,
     new_tokens,
 )
+from headrace_engine.core.planner import Planner
 from headrace_engine.core.policy import FirstComeFirstServed, Policy
-from headrace_engine.core.preemption import is_pinned, make_room, make_way
 from headrace_engine.core.prefill_rate import PrefillRate
 from headrace_engine.core.request import FinishReason, Request, Status
 from headrace_engine.core.sampling import TokenLogprobs
@@ -45,9 +41,6 @@ from headrace_engine.core.snapshot import Snapshot
 from headrace_engine.core.step import Step
 from headrace_engine.core.step_model import StepModel
 from headrace_engine.core.tenants import Tenants
-
-MAX_LOADING_RATIO = 0.5
-"""Share of the blocks that requests may hold while they load; beyond it a prompt is computed instead."""
 
 
 class Scheduler:
@@ -74,17 +67,14 @@ class Scheduler:
         )
         waiting = FirstComeFirstServed() if policy is None else policy
         self._life = Lifecycle(self._kv, waiting, Tenants() if tenants is None else tenants)
-        self._drafter = drafter
+        self._planner = Planner(self._life, drafter, static_batches=static_batches)
+        self._life.tenants.longest_tokens = most_total_tokens(capacity)
         self.step_model = step_model
         """What `max_step_ms` is predicted by; without one that limit has no effect."""
         self.prefill_rate = PrefillRate() if prefill_rate is None else prefill_rate
-        self._static_batches = static_batches
-        """Nobody joins before all that run have ended: a baseline to measure against."""
         self._closed = False
         self._step_id = 0
         self._under_way: Plan | None = None
-        self._short_of_blocks = False
-        """Whether the last step's head lacked blocks."""
 
     @property
     def capacity(self) -> Capacity:
@@ -117,6 +107,7 @@ class Scheduler:
         """Order those that wait, and all to come, by another policy, which has no requests yet."""
         states = (Status.WAITING, Status.PREEMPTED)
         waiting = [request for request in self._life.requests.values() if request.status in states]
+        self._life.tenants.start_over()
         self._life.waiting.replace(policy, waiting, now_s)
 
     def close(self) -> None:
@@ -184,23 +175,10 @@ class Scheduler:
         assert self._under_way is None, "commit or fail the plan under way before making the next"
         self._step_id += 1
         step = Step(self._step_id, self._limits, self.step_model, self._capacity.block_size)
-        running = self._life.running
-        outranked = make_way(self._life, self._limits, now_s, short_of_blocks=self._short_of_blocks)
-        preempted = make_room(self._life, now_s)
-        decodes = step.share_of(list(running.decodes.values()))
-        step.decode(decodes)
-        for request in running.prefills.values():
-            if step.hold:
-                break
-            self._prefill(request, step)
-        holds = [Hold.PREEMPTION] if preempted else self._admit(step, now_s)
-        self._short_of_blocks = holds[-1:] == [Hold.BLOCKS]
-        if self._drafter is not None:
-            self._draft(self._drafter, step, decodes)
+        plan = self._under_way = self._planner.fill(step, self._limits, now_s)
         self._life.queue.step(now_s)
-        self._under_way = step.plan(outranked + preempted, holds)
         self._life.computing = True
-        return self._under_way
+        return plan
 
     def commit(self, plan: Plan, outcome: Outcome, now_s: float) -> list[Event]:
         """Apply what the runner computed.
@@ -275,61 +253,6 @@ class Scheduler:
             free_slots = min(free_slots, terms.max_num_seqs - running.num_of(request.tenant))
         misfits = misfit(request, self._capacity)
         return misfits or self._life.queue.refuse(request, self._limits, terms, free_slots)
-
-    def _admit(self, step: Step, now_s: float) -> list[Hold]:
-        """Admit in the policy's order while it fits; returns what held back those that were not."""
-        waiting, holds = self._life.waiting, list[Hold]()
-        if self._static_batches and len(self._life.running):
-            return [Hold.SLOTS] if len(waiting) else holds
-        for request in waiting.candidates(now_s):
-            hold = self._try(request, step, now_s)
-            if hold is None:
-                continue
-            holds.append(hold)
-            if hold is Hold.TENANT:
-                waiting.park(request)
-            elif hold is not Hold.KEYS or not waiting.set_aside(request):
-                break
-        return holds
-
-    def _try(self, request: Request, step: Step, now_s: float) -> Hold | None:
-        running, limits = self._life.running, self._limits
-        if self._life.holds_tenant(request.tenant):
-            return Hold.TENANT
-        if step.hold:
-            return step.hold
-        if len(running) >= limits.max_num_seqs:
-            return Hold.SLOTS
-        if not running.admits_key(request.step_key, limits.max_step_keys):
-            return Hold.KEYS
-        if not self._kv.admit(request, whole_length=is_pinned(request)):
-            return Hold.BLOCKS
-        if self._loads(request):
-            self._life.admit(request, now_s, load_until_s=now_s + request.load_timeout_s)
-            start, end = request.computed_tokens, request.loadable_tokens
-            step.load(Load(request.request_id, request.block_table, start, end))
-        else:
-            self._life.admit(request, now_s)
-            self._prefill(request, step)
-        return None
-
-    def _prefill(self, request: Request, step: Step) -> None:
-        chunk = step.prefill(request)
-        self._life.tenants.charge(request, request.computed_tokens + chunk)
-
-    def _loads(self, request: Request) -> bool:
-        """Whether a request that has just got its blocks waits for KV instead of computing it."""
-        if request.load_until_s is not None or request.loadable_tokens <= request.computed_tokens:
-            return False
-        loading = sum(len(other.block_table) for other in self._life.running.loads.values())
-        return loading + len(request.block_table) <= MAX_LOADING_RATIO * self._capacity.num_blocks
-
-    def _draft(self, drafter: Drafter, step: Step, decodes: Sequence[Request]) -> None:
-        for index, request in enumerate(decodes):
-            most = min(step.left_tokens, request.token_limit - request.total_tokens - 1)
-            if most > 0 and (draft_ids := drafter.draft(request, most)[:most]):
-                room = self._kv.spare_room(request, len(draft_ids))
-                step.draft(index, draft_ids[:room])
 
     def _close_plan(self, plan: Plan) -> list[Event]:
         assert plan is self._under_way, "this plan is not the one under way"

@@ -8,6 +8,9 @@ from headrace_engine.core.plan import Hold, Load, Plan, Row, Scoring, new_row
 from headrace_engine.core.request import Request
 from headrace_engine.core.step_model import NO_WORK, StepModel, StepWork
 
+YIELDING_SHARE = 8
+"""A prompt that yields adds nothing to a step that has computed this part of its budget in prompts."""
+
 
 class Step:
     """A throw-away budget. Decodes take their tokens whatever they cost; prefills share what they leave."""
@@ -18,6 +21,7 @@ class Step:
         self.step_id = step_id
         self.budget_tokens = limits.max_num_batched_tokens
         self.left_tokens = self.budget_tokens
+        self._yielding_tokens = max(1, self.budget_tokens // YIELDING_SHARE)
         self._num_partial = 0
         self._most_partial = limits.max_num_partial_prefills or self.budget_tokens
         self._chunk_tokens = limits.long_prefill_token_threshold or self.budget_tokens
@@ -61,12 +65,13 @@ class Step:
         self._work = StepWork(len(requests), self._context_tokens)
         self.left_tokens -= len(requests)
 
-    def prefill(self, request: Request) -> int:
+    def prefill(self, request: Request, *, yields: bool = False) -> int:
         """Compute as many pending tokens as the budgets leave; sample if they reach the last. Returns how
         many.
         """
         start = request.computed_tokens
-        chunk = self._chunk(start, min(request.pending_tokens, self._chunk_tokens, self.left_tokens))
+        most = min(request.pending_tokens, self._chunk_tokens, self._left(yields=yields))
+        chunk = self._chunk(start, most)
         if not chunk:
             return 0
         end = start + chunk
@@ -101,12 +106,13 @@ class Step:
         self._context_tokens += len(draft_ids)
         self.left_tokens -= len(draft_ids)
 
-    @property
-    def hold(self) -> Hold | None:
-        """Why no other prefill can start in this step; None if one can."""
+    def hold(self, *, yields: bool = False) -> Hold | None:
+        """Why no other prefill, or none that yields, can start in this step; None if one can."""
         if self._num_partial >= self._most_partial:
             return Hold.PARTIAL
-        return None if self._chunk(0, min(self.left_tokens, 1)) else Hold.BUDGET
+        if not self._chunk(0, min(self.left_tokens, 1)):
+            return Hold.BUDGET
+        return None if self._left(yields=yields) else Hold.YIELD
 
     def plan(self, preempted: Sequence[str], holds: Sequence[Hold]) -> Plan:
         """The step as it stands."""
@@ -124,6 +130,13 @@ class Step:
             budget_tokens=self.budget_tokens,
             holds=tuple(holds),
         )
+
+    def _left(self, *, yields: bool) -> int:
+        """Tokens that a prefill may still take."""
+        if not yields:
+            return self.left_tokens
+        prefilled = self.budget_tokens - self.left_tokens - self._num_decodes
+        return max(0, min(self.left_tokens, self._yielding_tokens - prefilled))
 
     def _chunk(self, start: int, most_tokens: int) -> int:
         if not self._budget_s or self._model is None or not most_tokens:

@@ -3,13 +3,20 @@
     service += (input * computed prompt tokens + cached * found ones + output * generated tokens) / weight
 
 after the virtual token counter of Sheng et al., "Fairness in Serving Large Language Models" (OSDI 2024), with
-two changes: prompts are charged chunk by chunk, so an aborted one pays for what it took; and positions are
-charged once, so the recomputation after a preemption, which no tenant asked for, costs nobody.
+three changes: prompts are charged chunk by chunk, so an aborted one pays for what it took; positions are
+charged once, so the recomputation after a preemption, which no tenant asked for, costs nobody; and a tenant
+that comes back starts at its own count or at `burst` below the level of those who wait, whichever is more.
+So idle time is never saved up: an hour of it is worth no more than a burst.
 """
 
+import heapq
+import math
+from collections import Counter, OrderedDict
 from dataclasses import dataclass
+from operator import itemgetter
 
 from headrace_engine.core.contract import Contract
+from headrace_engine.core.least_served import LeastServed
 from headrace_engine.core.request import Request
 
 
@@ -26,33 +33,62 @@ class Tenants:
     """The service of every tenant, as far as it matters, and its terms."""
 
     _MOST_REMEMBERED = 4096
+    AROUND_S = 60.0
+    """How long after its last arrival a tenant is reckoned with."""
 
     def __init__(self, contract: Contract | None = None, *, prices: Prices | None = None) -> None:
         self.contract = contract or Contract()
         """What holds for work scheduled from now on."""
+        self.longest_tokens = 0
+        """The longest sequence that the engine serves. Set by the scheduler."""
+        self.running: Counter[str] = Counter()
+        """How many requests of each tenant run."""
         self._prices = prices or Prices()
         self._service: dict[str, float] = {}
-        self._last_waiting: str | None = None
+        self._level = 0.0
+        """What those who wait were served at least, when one of them was last chosen. It only rises."""
+        self._around: OrderedDict[str, float] = OrderedDict()
+        """Who asked lately, with the time, the earliest first."""
+        self._least_around = LeastServed(self.service)
+
+    @property
+    def burst(self) -> float:
+        """The most that a tenant may have been served less than the level: one longest sequence, at its
+        dearest.
+        """
+        return self._prices.output * self.longest_tokens
 
     def service(self, tenant: str) -> float:
-        """Virtual tokens served to a tenant, by its weight."""
-        return self._service.get(tenant, 0.0)
+        """Virtual tokens served to a tenant, by its weight. Who is not remembered stands at the floor."""
+        service = self._service.get(tenant)
+        return max(0.0, self._level - self.burst) if service is None else service
 
-    def comes_back(self, tenant: str, least_waiting: str | None) -> None:
-        """A tenant begins to wait: it starts at the least of those who do, or at the last who did.
+    def arrives(self, tenant: str, now_s: float) -> None:
+        """A tenant asks for something."""
+        floor = max(0.0, self._level - self.burst)
+        self._service[tenant] = max(self._service.get(tenant, floor), floor)
+        if len(self._service) > 2 * self._MOST_REMEMBERED:
+            self._forget(floor)
+        if tenant not in self._around:
+            self._least_around.put(tenant)
+        self._around[tenant] = now_s
+        self._around.move_to_end(tenant)
+        while next(iter(self._around.values())) < now_s - self.AROUND_S:
+            self._least_around.drop(self._around.popitem(last=False)[0])
 
-        Idleness is no credit; and whoever was served less than that may be forgotten, which keeps the map
-        small.
-        """
-        level = least_waiting or self._last_waiting
-        floor = 0.0 if level is None else self.service(level)
-        if len(self._service) >= self._MOST_REMEMBERED:
-            self._service = {name: served for name, served in self._service.items() if served >= floor}
-        self._service[tenant] = max(self.service(tenant), floor)
+    def least_around(self) -> float:
+        """What the least served was served, of those who have asked lately."""
+        tenant = self._least_around.least()
+        return math.inf if tenant is None else max(self.service(tenant), self._level - self.burst)
 
-    def leaves(self, tenant: str) -> None:
-        """A tenant waits no more."""
-        self._last_waiting = tenant
+    def choose(self, tenant: str) -> None:
+        """The least served of those who wait is next: nobody comes back far below it."""
+        self._level = max(self._level, self.service(tenant))
+
+    def start_over(self) -> None:
+        """Nobody was served anything: what is ordered anew does not pay for the past."""
+        self._service.clear()
+        self._level = 0.0
 
     def charge(self, request: Request, end: int) -> None:
         """Charge a request's positions up to `end` that were not charged before."""
@@ -68,3 +104,8 @@ class Tenants:
         cost = prices.cached * cached + prices.input * prompt + prices.output * output
         self._service[request.tenant] = self.service(request.tenant) + cost / weight
         request.charged_tokens = end
+
+    def _forget(self, floor: float) -> None:
+        """Keep those above the floor, where the others will start anyway, and not too many of them."""
+        kept = {tenant: service for tenant, service in self._service.items() if service > floor}
+        self._service = dict(heapq.nlargest(self._MOST_REMEMBERED, kept.items(), key=itemgetter(1)))
