@@ -65,6 +65,8 @@ class Outbox:
         with self._changed:
             if self._num_events > MOST_EVENTS:
                 self._wait_for_reader()
+            if self._broken:
+                return
             self._num_events += EVENTS_A_REPORT + len(report.events)
             self._waiting.append(report)
             self._changed.notify_all()

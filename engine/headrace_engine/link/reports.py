@@ -87,7 +87,7 @@ def _finished(told: dict[str, Any]) -> Finished:
 _NAMED: dict[str, Callable[[Any], Event]] = {
     "Scheduled": lambda told: Scheduled(**told),
     "Preempted": lambda told: Preempted(**told),
-    "PromptLogprobs": lambda told: PromptLogprobs(told[0], [*map(_logprobs, told[1])]),
+    "PromptLogprobs": lambda told: PromptLogprobs(told["request_id"], [*map(_logprobs, told["logprobs"])]),
     "Finished": _finished,
 }
 
