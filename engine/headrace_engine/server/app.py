@@ -5,6 +5,7 @@ error pages are never what it gets.
 """
 
 from collections.abc import Sequence
+from contextlib import suppress
 
 from fastapi import APIRouter, Depends, FastAPI, Request
 from fastapi.exceptions import RequestValidationError
@@ -18,7 +19,7 @@ from headrace_engine.server.admin_auth import AdminAuth
 from headrace_engine.server.admin_routes import AdminCalls, drain_routes, limit_routes
 from headrace_engine.server.drain import Drain
 from headrace_engine.server.errors import ApiError, failed, invalid
-from headrace_engine.server.guard import Guard
+from headrace_engine.server.guard import Guard, OnAnswer
 from headrace_engine.server.health_routes import health_routes
 from headrace_engine.server.openai_routes import openai_routes
 from headrace_engine.server.responses import CLIENT_CLOSED_REQUEST, error_response
@@ -39,12 +40,17 @@ def serving_app(service: Service) -> ASGIApp:
         address = request.client.host if request.client else ""
         request.state.claim = await service.serving().claim(request.headers, address)
 
+    def answered(handler: str | None, method: str, status: int, seconds: float) -> None:
+        with suppress(ApiError):  # while the model loads, nobody can read what was counted
+            service.serving().metrics.http.answered(handler, method, status, seconds)
+
     return _guarded(
         service,
         openai_routes(service),
         tokenize_routes(service),
         asks=[Depends(identify)],
         asks_nothing=health_routes(service),
+        on_answer=answered,
     )
 
 
@@ -60,6 +66,7 @@ def _guarded(
     *routers: APIRouter,
     asks: Sequence[DependsType] = (),
     asks_nothing: APIRouter | None = None,
+    on_answer: OnAnswer = lambda *_: None,
 ) -> ASGIApp:
     app = FastAPI(
         openapi_url=None, docs_url=None, redoc_url=None, redirect_slashes=False, dependencies=list(asks)
@@ -73,7 +80,12 @@ def _guarded(
     app.add_exception_handler(RequestValidationError, _bad_request)
     app.add_exception_handler(ClientDisconnect, _client_left)
     app.add_exception_handler(Exception, _own_fault)
-    return Guard(app, service.http_limits, is_leaving=lambda: service.is_leaving, quiet=QUIET_PATHS)
+    return Guard(
+        *(app, service.http_limits),
+        is_leaving=lambda: service.is_leaving,
+        quiet=QUIET_PATHS,
+        on_answer=on_answer,
+    )
 
 
 async def _api_error(_request: Request, error: Exception) -> Response:

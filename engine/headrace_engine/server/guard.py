@@ -1,4 +1,4 @@
-"""The outermost layer: no request passes without bounds, an id, safe headers, an answer and a log line.
+"""The outermost layer: no request passes without bounds, an id, safe headers, an answer, a line and a count.
 
 Plain ASGI, because a wrapper that buffers would break streams. What the app raises becomes a 500 of
 constant text.
@@ -26,17 +26,28 @@ _SAFE_HEADERS = ((b"x-content-type-options", b"nosniff"), (b"cache-control", b"n
 _LONGEST_LOGGED_PATH = 200
 
 
+OnAnswer = Callable[[str | None, str, int, float], None]
+"""Told the route's template (None: there is no such route), method, status and seconds of each answer."""
+
+
 class Guard:
     """Wraps an app. `is_leaving` tells when connections should not be kept alive."""
 
     def __init__(
-        self, app: ASGIApp, limits: HttpLimits, *, is_leaving: Callable[[], bool], quiet: frozenset[str]
+        self,
+        app: ASGIApp,
+        limits: HttpLimits,
+        *,
+        is_leaving: Callable[[], bool],
+        quiet: frozenset[str],
+        on_answer: OnAnswer,
     ) -> None:
         self._app = app
         self._limits = limits
         self._is_leaving = is_leaving
         self._quiet = quiet
-        """Paths that are asked for every few seconds, and not worth a line."""
+        """Paths that are asked for every few seconds, and not worth a line or a count."""
+        self._on_answer = on_answer
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -46,7 +57,7 @@ class Guard:
         try:
             await self._answer(scope, exchange)
         finally:
-            self._log(scope, exchange)
+            self._tell(scope, exchange)
             request_id_in_log.reset(token)
 
     async def _answer(self, scope: Scope, exchange: "_Exchange") -> None:
@@ -79,18 +90,16 @@ class Guard:
         if names.count(b"host") > 1:
             raise invalid(None, "A request has one Host header.")
 
-    def _log(self, scope: Scope, exchange: "_Exchange") -> None:
+    def _tell(self, scope: Scope, exchange: "_Exchange") -> None:
         if scope["path"] in self._quiet:
             return
-        log.info(
-            "request",
-            extra={
-                "method": scope["method"],
-                "path": scope["path"][:_LONGEST_LOGGED_PATH],
-                "status": exchange.status,
-                "seconds": round(time.monotonic() - exchange.began_s, 4),
-            },
-        )
+        method, status = scope["method"], exchange.status
+        seconds = time.monotonic() - exchange.began_s
+        path = scope["path"][:_LONGEST_LOGGED_PATH]
+        told = {"method": method, "path": path, "status": status, "seconds": round(seconds, 4)}
+        log.info("request", extra=told)
+        if status:
+            self._on_answer(getattr(scope.get("route"), "path", None), method, status, seconds)
 
 
 class _Exchange:

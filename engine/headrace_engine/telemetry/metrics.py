@@ -13,8 +13,12 @@ from prometheus_client import disable_created_metrics as without_created_series
 from headrace_engine.core.plan import Hold
 from headrace_engine.telemetry import buckets
 from headrace_engine.telemetry.histogram import StepHistogram
+from headrace_engine.telemetry.http_metrics import HttpMetrics
 
 FINISHED_REASONS = ("stop", "length", "abort", "error")
+WAITING_FOR_CAPACITY = "capacity"
+WAITING_REASONS = (WAITING_FOR_CAPACITY, "deferred")
+"""vLLM's; what it defers a request for (a transfer, an adapter), nobody waits for here."""
 QUEUE_DEADLINE = "queue_deadline"
 """The rejection reason of a request that expired in the queue."""
 REJECTION_REASONS = (
@@ -88,6 +92,7 @@ class Metrics:
         self._declare_requests(headrace)
         self._declare_latencies(headrace, slo)
         self._declare_engine(headrace)
+        self.http = HttpMetrics(self.registry)
         self._begin_at_zero()
 
     def render(self) -> bytes:
@@ -98,6 +103,8 @@ class Metrics:
         """A series that appears with its first event hides that event from every rate."""
         for reason in FINISHED_REASONS:
             self.request_success.labels(self.model_name, "0", reason)
+        for reason in WAITING_REASONS:
+            self.requests_waiting_by_reason.labels(self.model_name, "0", reason)
         for reason in REJECTION_REASONS:
             self.rejections.labels(self.model_name, reason)
         for hold in Hold:
@@ -112,6 +119,9 @@ class Metrics:
     def _declare_vllm(self, vllm: _Families) -> None:
         self.requests_running = vllm.gauge("num_requests_running", "Requests in the batch.")
         self.requests_waiting = vllm.gauge("num_requests_waiting", "Requests in the queue.")
+        self.requests_waiting_by_reason = vllm.gauges(
+            "num_requests_waiting_by_reason", "The same, by what they wait for: capacity.", "reason"
+        )
         self.kv_cache_usage = vllm.gauge("kv_cache_usage_perc", "Share of KV blocks held, 0 to 1.")
         self.preemptions = vllm.counter("num_preemptions", "Running requests that lost their blocks.")
         self.prompt_tokens = vllm.counter("prompt_tokens", "Prompt tokens of requests scheduled.")

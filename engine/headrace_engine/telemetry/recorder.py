@@ -20,6 +20,7 @@ from headrace_engine.telemetry.metrics import (
     QUEUE_DEADLINE,
     SLO,
     VLLM_REJECTIONS,
+    WAITING_FOR_CAPACITY,
     Metrics,
 )
 from headrace_engine.telemetry.report import Step, StepReport
@@ -191,6 +192,8 @@ class Recorder:
         metrics, snapshot = self._metrics, report.snapshot
         metrics.requests_running.set(snapshot.num_running)
         metrics.requests_waiting.set(snapshot.num_waiting)
+        by_reason = metrics.requests_waiting_by_reason.labels(metrics.model_name, "0", WAITING_FOR_CAPACITY)
+        by_reason.set(snapshot.num_waiting)
         metrics.in_flight.set(snapshot.in_flight)
         metrics.waiting_tokens.set(snapshot.waiting_tokens)
         metrics.kv_cache_usage.set(snapshot.kv_usage_ratio)
