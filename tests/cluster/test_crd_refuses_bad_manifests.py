@@ -11,7 +11,16 @@ from headrace_local.cluster import ClusterError
 from headrace_operator.api.names import API_VERSION, KIND
 
 pytestmark = pytest.mark.cluster
-CRDS = Path(__file__).parents[2] / "crds"
+CRDS, EXAMPLES = (Path(__file__).parents[2] / name for name in ("crds", "examples"))
+SAMPLE = (
+    "budget below sequences",
+    "owned flag with its value",
+    "tenant beyond the pod",
+    "more replicas than the GPU budget",
+    "vLLM without an image",
+    "rollout given up before pods can start",
+)
+"""Rules of one field, of several, and of several parts."""
 
 
 @pytest.fixture(scope="module")
@@ -44,12 +53,45 @@ def test_a_bad_name_is_refused(api, name):
     assert "metadata.name" in refusal(api, manifest(name=name))
 
 
-def test_a_bad_edit_is_refused_like_a_bad_start(api):
-    api.kubectl("apply", "-f", "-", stdin=manifest(name="edited"))
-    patch = json.dumps({"spec": {"engine": {"limits": {"maxNumBatchedTokens": 4}}}})
-    with pytest.raises(ClusterError, match="maxNumBatchedTokens"):
-        api.kubectl("patch", "infs", "edited", "--type=merge", "-p", patch)
+@pytest.fixture(scope="module")
+def edited(api):
+    """A service that is well, for bad edits of it."""
+    api.kubectl("apply", "--server-side", "-f", "-", stdin=manifest(name="edited"))
+    yield "edited"
     api.kubectl("delete", "infs", "edited")
+
+
+@pytest.mark.parametrize("case", SAMPLE)
+@pytest.mark.parametrize("way", ["patch", "apply", "server-side apply", "replace"])
+def test_a_bad_edit_is_refused_like_a_bad_start_in_whatever_way_it_comes(api, edited, case, way):
+    changes, field = BAD_SPECS[case]
+    with pytest.raises(ClusterError) as refused:
+        edit(api, edited, changes, way)
+    assert field in str(refused.value)
+
+
+def edit(api, name, changes, way):
+    dry = "--dry-run=server"
+    if way == "patch":
+        api.kubectl("patch", "infs", name, dry, "--type=merge", "-p", json.dumps({"spec": changes}))
+    elif way == "apply":
+        api.kubectl("apply", dry, "-f", "-", stdin=manifest(changes, name=name))
+    elif way == "server-side apply":
+        api.kubectl(
+            "apply", dry, "--server-side", "--force-conflicts", "-f", "-", stdin=manifest(changes, name=name)
+        )
+    else:
+        api.kubectl("replace", dry, "-f", "-", stdin=manifest(changes, name=name))
+
+
+def test_a_bad_number_is_refused_where_only_the_number_is_set(api, edited):
+    with pytest.raises(ClusterError, match=r"spec\.replicas"):
+        api.kubectl("scale", "infs", edited, "--replicas=2000")
+
+
+@pytest.mark.parametrize("file", sorted(EXAMPLES.glob("*.yaml")), ids=lambda file: file.stem)
+def test_every_example_is_taken(api, file):
+    assert "created" in api.kubectl("create", "--dry-run=server", "-f", str(file))
 
 
 def test_defaults_are_seen_after_apply(api):

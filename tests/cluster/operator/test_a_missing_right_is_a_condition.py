@@ -18,6 +18,8 @@ RIGHTS = [
     ("services", "create"),
     ("configmaps", "patch"),
     ("poddisruptionbudgets", "create"),
+    ("networkpolicies", "create"),
+    ("serviceaccounts", "patch"),
 ]
 
 

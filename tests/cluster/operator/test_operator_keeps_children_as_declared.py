@@ -2,8 +2,11 @@
 
 import json
 import time
+from contextlib import contextmanager
 
 import pytest
+
+from headrace_local.probe import ClusterError
 
 pytestmark = pytest.mark.cluster
 
@@ -12,6 +15,8 @@ CHILDREN = [
     ("service", "chat"),
     ("configmap", "chat-engine"),
     ("poddisruptionbudget", "chat-engine"),
+    ("networkpolicy", "chat-engine"),
+    ("serviceaccount", "chat-engine"),
 ]
 
 
@@ -153,12 +158,42 @@ def test_an_object_of_a_child_s_name_that_is_not_ours_stays_untouched(
     eventually(lambda: children_of(namespace), within_s=30)
 
 
-def test_a_service_that_cannot_be_served_alone_is_refused(namespace, operator, service, eventually):
-    """Security row 68: one bad object stops none of the others."""
-    namespace.apply(service("bad", engine={"runtime": "vllm"}), service("chat"))
+@contextmanager
+def without_a_rule(cluster):
+    """The CRD of an earlier version, which takes what today's does not."""
+    name = "customresourcedefinition/inferenceservices.headrace.dev"
+    path = "/spec/versions/0/schema/openAPIV3Schema/properties/spec/properties/engine/properties/limits"
+    rules = f"{path}/x-kubernetes-validations"
+    found = json.loads(cluster.kubectl("get", name, "-o", "json"))
+    for part in rules.strip("/").split("/"):
+        found = found[int(part)] if isinstance(found, list) else found[part]
+
+    def patch(**operation):
+        cluster.kubectl("patch", name, "--type=json", "-p", json.dumps([{"path": rules, **operation}]))
+
+    patch(op="remove")
+    try:
+        yield
+    finally:
+        patch(op="add", value=found)
+
+
+def test_a_service_that_predates_a_rule_is_refused_alone(namespace, operator, service, eventually):
+    bad = service("bad", engine={"limits": {"maxNumSeqs": 16, "maxNumBatchedTokens": 8}})
+
+    def is_taken():
+        try:
+            namespace.apply(bad)
+        except ClusterError:
+            return False
+        return True
+
+    with without_a_rule(namespace.cluster):
+        eventually(is_taken)
+    namespace.apply(service("chat"))
     refused = eventually(lambda: namespace.condition("bad", "Accepted"))
     assert refused["status"] == "False"
-    assert refused["message"]
+    assert "spec.engine.limits.maxNumBatchedTokens" in refused["message"]
     eventually(lambda: children_of(namespace))
     assert namespace.get("deployment", "bad-engine") is None
 

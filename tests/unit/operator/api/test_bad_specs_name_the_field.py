@@ -1,7 +1,10 @@
 """An object that predates a rule is refused by the operator as the API server would have refused it."""
 
+from pathlib import Path
+
 import pytest
-from operator_builders import resource
+import yaml
+from operator_builders import resource, service
 from operator_manifests import BAD_NAMES, BAD_SPECS, without_nulls
 
 from headrace_operator.api.parsing import parse
@@ -40,3 +43,30 @@ def test_a_small_engine_has_small_bounds():
     )
     assert isinstance(parsed, ServiceSpec)
     assert (parsed.tuning.max_num_seqs.low, parsed.tuning.max_num_seqs.high) == (4, 4)
+
+
+EXAMPLES = sorted((Path(__file__).parents[4] / "examples").glob("*.yaml"))
+
+
+@pytest.mark.parametrize("file", EXAMPLES, ids=lambda file: file.stem)
+def test_every_example_is_a_service(file):
+    parsed = parse(yaml.safe_load(file.read_text()))
+    assert isinstance(parsed, ServiceSpec), parsed
+
+
+def test_a_gpu_budget_bounds_the_replicas():
+    spec = service({"engine": {"gpu": {"count": 1}}, "scaling": {"maxReplicas": 8, "gpuBudget": 3}})
+    assert (spec.scaling.max_replicas, spec.scaling.is_bound_by_gpus) == (3, True)
+
+
+@pytest.mark.parametrize(
+    ("model", "is_pinned"),
+    [
+        ({"uri": "hf://org/name"}, False),
+        ({"uri": "hf://org/name", "revision": "main"}, False),
+        ({"uri": "hf://org/name", "revision": 40 * "a"}, True),
+        ({"uri": "pvc://models/tiny"}, True),
+    ],
+)
+def test_only_a_commit_pins_a_downloaded_model(model, is_pinned):
+    assert service({"model": model}).model.is_pinned is is_pinned

@@ -16,6 +16,10 @@ LIVE_EDITS = {
     "tuning": {"tuning": {"mode": "Off", "interval": "1m"}},
     "pause": {"paused": True},
     "replicas": {"replicas": 3},
+    "tenants": {"tenants": {"keys": {64 * "a": "acme"}, "items": [{"name": "acme", "weight": 3}]}},
+    "clients": {"network": {"clients": [{"podLabels": {"app": "web"}}]}},
+    "rollout": {"rollout": {"strategy": "Recreate", "rollback": False}},
+    "headroom": {"scaling": {"headroom": "0.5"}},
 }
 ROLLING_EDITS = {
     "model": {"model": {"uri": "pvc://models/other"}},
@@ -23,6 +27,9 @@ ROLLING_EDITS = {
     "image": {"engine": {"image": "registry.test/engine:2"}},
     "threads": {"engine": {"threads": 2}},
     "deadline": {"slo": {"queueDeadline": "2s"}},
+    "flag": {"engine": {"args": ["--seed=1"]}},
+    "variable": {"engine": {"env": [{"name": "HF_ENDPOINT", "value": "https://hub.test"}]}},
+    "label": {"engine": {"template": {"labels": {"team": "a"}}}},
     "memory": {"engine": {"resources": {"limits": {"memory": "2Gi"}}}},
 }
 
@@ -72,7 +79,13 @@ def test_the_command_line_says_what_the_spec_says():
     [container] = template(spec)["spec"]["containers"]
     line = " ".join(container["args"])
     assert line.startswith("serve /models/tiny ")
-    for part in ("--served-model-name chat --max-num-seqs 16", "--max-model-len 1024", "--threads 2", "--queue-deadline-ms 2000", "--shutdown-timeout 60"):
+    for part in (
+        "--served-model-name chat --max-num-seqs 16",
+        "--max-model-len 1024",
+        "--threads 2",
+        "--queue-deadline-ms 2000",
+        "--shutdown-timeout 60",
+    ):
         assert part in line
 
 
