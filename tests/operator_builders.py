@@ -11,6 +11,7 @@ from headrace_operator.api.status_reading import read
 from headrace_operator.decide.histogram import Histogram
 from headrace_operator.decide.observation import Observation, PodObservation, Scrape, Window
 from headrace_operator.decide.settings import Settings
+from headrace_operator.render.pod_template import pod_template
 
 NOW_S = 1_800_000_000.0
 SETTINGS = Settings(engine_image="registry.test/engine:1", admin_keys='{"keys": []}')
@@ -132,10 +133,12 @@ def pod(number: int = 0, *, ready: bool = True, **fields: Any) -> PodObservation
 
 def deployment(replicas: int, *, spec: ServiceSpec, updated: int | None = None) -> dict[str, Any]:
     """A live Deployment as far as the rules read it; what was rendered is another test's."""
+    image = spec.engine.image or SETTINGS.engine_image
+    template = pod_template(spec, image=image, admin_keys=SETTINGS.admin_keys)
     owner = {"controller": True, "uid": spec.uid}
     return {
         "metadata": {"name": "chat-engine", "generation": 1, "ownerReferences": [owner]},
-        "spec": {"replicas": replicas},
+        "spec": {"replicas": replicas, "template": template},
         "status": {
             "observedGeneration": 1,
             "replicas": replicas,

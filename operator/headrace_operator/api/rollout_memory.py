@@ -40,6 +40,8 @@ class RolloutMemory:
     """Since when it has asked for that."""
     good: GoodRevision | None = None
     failed: FailedRevision | None = None
+    lacks_gpu_since_s: float | None = None
+    """Since when a pod finds no GPU that none of the service's leaving pods is about to free."""
 
     @property
     def is_under_way(self) -> bool:
@@ -57,6 +59,8 @@ def rollout_document(memory: RolloutMemory) -> dict[str, Any]:
             "maxNumSeqs": memory.good.widest.max_num_seqs,
             "maxNumBatchedTokens": memory.good.widest.max_num_batched_tokens,
         }
+    if memory.lacks_gpu_since_s is not None:
+        document["lacksGPUSince"] = time_text(memory.lacks_gpu_since_s)
     if memory.failed is not None:
         document["failed"] = {
             "at": time_text(memory.failed.at_s),
@@ -72,7 +76,13 @@ def read_rollout(value: Any) -> RolloutMemory | None:
     template, since_s = document.get("template"), time_s(document.get("since"))
     if not isinstance(template, str) or since_s is None:
         return None
-    return RolloutMemory(template, since_s, _good(document.get("good")), _failed(document.get("failed")))
+    return RolloutMemory(
+        template,
+        since_s,
+        good=_good(document.get("good")),
+        failed=_failed(document.get("failed")),
+        lacks_gpu_since_s=time_s(document.get("lacksGPUSince")),
+    )
 
 
 def _good(value: Any) -> GoodRevision | None:

@@ -181,6 +181,11 @@ class RolloutStatus(Part):
     template: Word = Field(description="Digest of the pod template that the spec asks for.")
     since: Time = Field(description="Since when the spec has asked for it.")
     good: GoodRevisionStatus | None = Field(None, description="The last one that was well.")
+    lacks_gpu_since: Time | None = Field(
+        None,
+        alias="lacksGPUSince",
+        description="Since when a pod of a rollout has found no GPU, and none of the service is about to go.",
+    )
     failed: FailedRevisionStatus | None = Field(
         None, description="Set after a rollback: it is not tried again until the spec asks for another."
     )

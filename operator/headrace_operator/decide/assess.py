@@ -14,11 +14,16 @@ from headrace_operator.decide.trust import blindness, sees_all_pods
 
 
 def assess(
-    observation: Observation, spec: ServiceSpec, *, scrape_interval_s: float, now_s: float
+    observation: Observation,
+    spec: ServiceSpec,
+    *,
+    template: str | None = None,
+    scrape_interval_s: float,
+    now_s: float,
 ) -> Situation:
-    """The situation of one service now."""
+    """The situation of one service now. `template` is the digest of what pods are to be made of."""
     previous = observation.previous
-    pods = supply(observation, spec, now_s=now_s)
+    pods = supply(observation, spec, now_s=now_s, template=template)
     setting = setting_in_force(spec, previous, deployed_replicas=pods.deployed_replicas)
     blind = blindness(observation, spec, scrape_interval_s=scrape_interval_s, now_s=now_s)
     load = None

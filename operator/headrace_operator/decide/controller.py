@@ -23,6 +23,7 @@ from headrace_operator.decide.settings import Settings
 from headrace_operator.decide.situation import Situation
 from headrace_operator.decide.verdict import Verdict, verdict
 from headrace_operator.render.children import children as rendered_children
+from headrace_operator.render.pod_template import template_hash
 from headrace_operator.runtimes.registry import adapter
 
 MIN_REFRESH_S, MAX_REFRESH_S = 5.0, 60.0
@@ -40,7 +41,13 @@ def decide(
     if foreign is not None:
         return refuse_name(observation, spec, foreign, now_s=now_s)
     made_of = revision(observation, spec, settings=settings, now_s=now_s)
-    situation = assess(observation, made_of.spec, scrape_interval_s=settings.scrape_interval_s, now_s=now_s)
+    situation = assess(
+        observation,
+        made_of.spec,
+        template=template_hash(made_of.template),
+        scrape_interval_s=settings.scrape_interval_s,
+        now_s=now_s,
+    )
     allowed = mandate(made_of.spec)
     return _planned(observation, situation, verdict(situation, allowed), allowed, made_of, settings=settings)
 
@@ -77,7 +84,13 @@ def _planned(
         image=spec.engine.image or settings.engine_image,
         admin_keys=settings.admin_keys,
         around=settings.surroundings,
-        surge=surges(spec, situation.supply, observation.children.get("Deployment"), now_s=now_s),
+        surge=surges(
+            spec,
+            situation.supply,
+            observation.children.get("Deployment"),
+            made_of.memory,
+            now_s=now_s,
+        ),
         template=made_of.template,
     )
     differing = children.changes(observation.children, rendered)

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from headrace_operator.api.rollout_memory import FailedRevision
+from headrace_operator.api.rollout_memory import RolloutMemory
 from headrace_operator.api.spec import ServiceSpec
 from headrace_operator.api.vocabulary import ConditionType
 from headrace_operator.decide.observation import DOWNLOAD_FAILED, PodObservation
@@ -42,9 +42,9 @@ def findings(
     deployment: Mapping[str, Any] | None,
     accepted: Finding,
     foreign_pods: Sequence[str],
-    failed: FailedRevision | None = None,
+    memory: RolloutMemory,
 ) -> tuple[Finding, ...]:
-    """Ready, Progressing and ModelLoaded. `failed` is the revision that was given up, where one was."""
+    """Ready, Progressing and ModelLoaded."""
     ready = _ready(spec, supply, desired=desired, deployment=deployment)
     if ready.reason == _STARTING and accepted.status == "False":
         ready = Finding(ConditionType.READY, "False", accepted.reason, accepted.message)
@@ -53,7 +53,7 @@ def findings(
         ready = Finding(ConditionType.READY, "True", FOREIGN_ENDPOINT, message)
     return (
         ready,
-        _progressing(spec, supply, desired=desired, deployment=deployment, failed=failed),
+        _progressing(spec, supply, desired=desired, deployment=deployment, memory=memory),
         _model_loaded(supply, desired=desired),
     )
 
@@ -84,11 +84,11 @@ def _progressing(
     *,
     desired: int,
     deployment: Mapping[str, Any] | None,
-    failed: FailedRevision | None,
+    memory: RolloutMemory,
 ) -> Finding:
     kind, late = ConditionType.PROGRESSING, first_failure(supply)
-    if failed is not None:
-        message = f"back to the pods of the last spec that served; the new one: {failed.message}"
+    if memory.failed is not None:
+        message = f"back to the pods of the last spec that served; the new one: {memory.failed.message}"
         return Finding(kind, "False", "RolledBack", message)
     progress, why = _condition(deployment, "Progressing"), ""
     if late is not None:
@@ -96,7 +96,7 @@ def _progressing(
     if progress.get("status") == "False":
         message = why or str(progress.get("message") or "pods of the new spec do not become ready")
         return Finding(kind, "False", "RolloutBlocked", message)
-    if supply.is_rolling_out and any(lacks_gpu(pod, spec) for pod in supply.stuck):
+    if memory.lacks_gpu_since_s is not None:
         return Finding(kind, "True", "RolloutBlocked", why)
     if supply.is_rolling_out:
         message = "pods are being replaced" + (f"; {why}" if why else "")

@@ -36,7 +36,7 @@ def conditions_of(
             deployment=observation.children.get("Deployment"),
             accepted=accepted,
             foreign_pods=observation.foreign_pods,
-            failed=memory.failed,
+            memory=memory,
         ),
         conditions.metrics_available(observation, situation.blindness),
         conditions.slo_met(spec, _attainment_ratio(situation, observation)),

@@ -16,7 +16,7 @@ from headrace_operator.api.units import duration_text
 from headrace_operator.decide.health import failure_reason, failure_text, first_failure
 from headrace_operator.decide.observation import Observation
 from headrace_operator.decide.settings import Settings
-from headrace_operator.decide.supply import Supply, supply
+from headrace_operator.decide.supply import Supply, lacks_gpu, supply
 from headrace_operator.render.pod_template import pod_template, template_hash
 
 CRASHES = frozenset({"EngineFailed", "OutOfMemory"})
@@ -42,7 +42,10 @@ def revision(observation: Observation, spec: ServiceSpec, *, settings: Settings,
     image = spec.engine.image or settings.engine_image
     wanted = pod_template(spec, image=image, admin_keys=settings.admin_keys)
     pods, digest = supply(observation, spec, now_s=now_s), template_hash(wanted) or ""
-    memory = remembered(observation, spec, pods, wanted=digest, now_s=now_s)
+    memory = replace(
+        remembered(observation, spec, pods, wanted=digest, now_s=now_s),
+        lacks_gpu_since_s=_lacks_gpu_since_s(observation, spec, pods, now_s=now_s),
+    )
     template = template_in_force(memory, observation, wanted)
     return Revision(memory, template, spec_in_force(spec, memory))
 
@@ -135,6 +138,17 @@ def _failure(
     reason = "ProgressDeadlineExceeded" if failed is None else failure_reason(failed, spec)
     message = f"no progress for {duration_text(deadline_s)}: {why}"
     return FailedRevision(now_s, reason, message_text(message))
+
+
+def _lacks_gpu_since_s(
+    observation: Observation, spec: ServiceSpec, pods: Supply, *, now_s: float
+) -> float | None:
+    if not pods.is_rolling_out or not any(lacks_gpu(pod, spec) for pod in pods.stuck):
+        return None
+    if any(pod.deleting for pod in observation.pods):
+        return None
+    known = observation.previous.rollout
+    return now_s if known is None or known.lacks_gpu_since_s is None else known.lacks_gpu_since_s
 
 
 def _is_followed(deployment: Mapping[str, Any], wanted: str) -> bool:

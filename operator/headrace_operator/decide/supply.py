@@ -6,6 +6,7 @@ from typing import Any
 
 from headrace_operator.api.spec import ServiceSpec
 from headrace_operator.decide.observation import Observation, PodObservation
+from headrace_operator.render.pod_template import template_hash
 
 UNSCHEDULABLE = "Unschedulable"
 ENDED = frozenset({"Failed", "Succeeded"})
@@ -29,15 +30,17 @@ class Supply:
     deployed_replicas: int | None
     """What the live Deployment asks for; None where there is none."""
     is_rolling_out: bool
-    """Pods of an older template are being replaced."""
+    """Pods of an older template are being replaced, or are about to be."""
 
     @property
     def staying(self) -> tuple[PodObservation, ...]:
         return (*self.ready, *self.loading, *self.stuck)
 
 
-def supply(observation: Observation, spec: ServiceSpec, *, now_s: float) -> Supply:
-    """The service's pods, sorted out."""
+def supply(
+    observation: Observation, spec: ServiceSpec, *, now_s: float, template: str | None = None
+) -> Supply:
+    """The service's pods, sorted out. `template` is the digest of what pods are to be made of."""
     known = sorted((pod for pod in observation.pods if not pod.deleting), key=lambda pod: pod.name)
     pods = [pod for pod in known if pod.phase not in ENDED]
     staying = [pod for pod in pods if pod.draining_since_s is None]
@@ -50,7 +53,7 @@ def supply(observation: Observation, spec: ServiceSpec, *, now_s: float) -> Supp
         draining=tuple(pod for pod in pods if pod.draining_since_s is not None),
         ended=tuple(pod for pod in known if pod.phase in ENDED),
         deployed_replicas=_deployed_replicas(deployment),
-        is_rolling_out=_is_rolling_out(deployment),
+        is_rolling_out=_is_rolling_out(deployment, template),
     )
 
 
@@ -73,8 +76,12 @@ def _deployed_replicas(deployment: Mapping[str, Any] | None) -> int | None:
     return replicas if isinstance(replicas, int) else 1
 
 
-def _is_rolling_out(deployment: Mapping[str, Any] | None) -> bool:
+def _is_rolling_out(deployment: Mapping[str, Any] | None, template: str | None) -> bool:
     if deployment is None:
         return False
-    status = deployment.get("status") or {}
+    spec, status = deployment.get("spec") or {}, deployment.get("status") or {}
+    if template is not None and template_hash(spec.get("template") or {}) != template:
+        return True
+    if (status.get("observedGeneration") or 0) < (deployment["metadata"].get("generation") or 0):
+        return True
     return (status.get("replicas") or 0) > (status.get("updatedReplicas") or 0)

@@ -90,6 +90,13 @@ def both(world, new):
     return of(service(GOOD), 0, replica_set="chat-engine-good"), new(world.spec)
 
 
+def test_from_the_edit_on_status_says_that_pods_are_replaced(serving):
+    """Not a moment later: `kubectl wait` would take the last rollout's end for this one's."""
+    assert serving.progressing == ("False", "RolloutComplete")
+    attempt(serving)
+    assert serving.progressing == ("True", "RolloutInProgress")
+
+
 def test_pods_that_end_again_and_again_bring_the_last_good_template_back(serving):
     attempt(serving)
     serving.look(*both(serving, crashed), rolling=True)

@@ -3,6 +3,7 @@
 import pytest
 from operator_builders import NOW_S, SETTINGS, deployment, observation, pod, service
 
+from headrace_operator.api.units import time_text
 from headrace_operator.decide.controller import decide
 
 GPU = service({"engine": {"gpu": {"count": 1}, "startupTimeout": "10m"}})
@@ -11,8 +12,14 @@ SURGE = {"maxUnavailable": 0, "maxSurge": 1}
 ONE_BY_ONE = {"maxUnavailable": 1, "maxSurge": 0}
 
 
-def pending(age_s, message=NO_GPU):
-    return pod(9, ready=False, created_s=NOW_S - age_s, trouble="Unschedulable", trouble_message=message)
+def pending(message=NO_GPU):
+    return pod(9, ready=False, trouble="Unschedulable", trouble_message=message)
+
+
+def lacking(for_s):
+    """What the status says of a rollout that has found no GPU for so long."""
+    since = {"since": time_text(NOW_S - 900), "lacksGPUSince": time_text(NOW_S - for_s)}
+    return {"rollout": {"template": "abc", **since}}
 
 
 def rolling(updated=1, replicas=2, strategy=SURGE, **status):
@@ -22,10 +29,10 @@ def rolling(updated=1, replicas=2, strategy=SURGE, **status):
     return live
 
 
-def plan(pods, live, spec=GPU):
-    return decide(
-        observation(spec, pods=pods, children={"Deployment": live}), spec, settings=SETTINGS, now_s=NOW_S
-    )
+def plan(pods, live, spec=GPU, lacks_for_s=None):
+    previous = None if lacks_for_s is None else lacking(lacks_for_s)
+    seen = observation(spec, pods=pods, children={"Deployment": live}, previous=previous)
+    return decide(seen, spec, settings=SETTINGS, now_s=NOW_S)
 
 
 def strategy(found):
@@ -38,7 +45,7 @@ def condition(found, kind):
 
 
 @pytest.mark.parametrize(
-    ("age_s", "message", "expected"),
+    ("for_s", "message", "expected"),
     [
         (59, NO_GPU, SURGE),
         (60, NO_GPU, ONE_BY_ONE),
@@ -47,9 +54,25 @@ def condition(found, kind):
     ],
     ids=["a GPU may come free", "none came", "no CPU", "no such node"],
 )
-def test_a_surge_that_finds_no_gpu_is_given_up_after_a_while(age_s, message, expected):
-    found = plan((pod(0), pod(1), pending(age_s, message)), rolling(updated=1, replicas=3))
+def test_a_surge_that_finds_no_gpu_is_given_up_after_a_while(for_s, message, expected):
+    pods = (pod(0), pod(1), pending(message))
+    found = plan(pods, rolling(updated=1, replicas=3), lacks_for_s=for_s)
     assert strategy(found) == expected
+
+
+def test_the_while_begins_when_the_lack_is_seen():
+    found = plan((pod(0), pod(1), pending()), rolling(updated=1, replicas=3))
+    assert strategy(found) == SURGE
+    assert found.status["rollout"]["lacksGPUSince"] == time_text(NOW_S)
+
+
+def test_a_gpu_that_a_leaving_pod_is_about_to_free_is_waited_for():
+    """It drains for as long as its streams last: taking another pod away meanwhile would gain nothing."""
+    pods = (pod(0), pod(1), pod(2, deleting=True), pending())
+    found = plan(pods, rolling(updated=1, replicas=3), lacks_for_s=600)
+    assert strategy(found) == SURGE
+    assert "lacksGPUSince" not in found.status["rollout"]
+    assert condition(found, "Progressing")["reason"] == "RolloutInProgress"
 
 
 def test_one_by_one_goes_on_until_the_rollout_is_over():
@@ -61,17 +84,17 @@ def test_one_by_one_goes_on_until_the_rollout_is_over():
 
 def test_a_service_without_gpus_always_surges():
     cpu = service()
-    found = plan((pod(0), pod(1), pending(600)), rolling(updated=1, replicas=3), spec=cpu)
+    found = plan((pod(0), pod(1), pending()), rolling(updated=1, replicas=3), spec=cpu, lacks_for_s=600)
     assert strategy(found) == SURGE
 
 
 def test_a_scale_up_that_finds_no_gpu_is_no_rollout():
-    found = plan((pod(0), pending(600)), rolling(updated=2))
+    found = plan((pod(0), pending()), rolling(updated=2), lacks_for_s=600)
     assert strategy(found) == SURGE
 
 
 def test_while_it_waits_and_after_its_deadline_status_says_what_lacks():
-    pods = (pod(0), pod(1), pending(10))
+    pods = (pod(0), pod(1), pending())
     waiting = condition(plan(pods, rolling(updated=1, replicas=3)), "Progressing")
     assert (waiting["status"], waiting["reason"]) == ("True", "RolloutBlocked")
     assert "InsufficientGPU" in waiting["message"]
