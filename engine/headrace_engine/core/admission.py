@@ -13,6 +13,7 @@ from headrace_engine.core.contract import Terms
 from headrace_engine.core.drain_rate import DrainRate
 from headrace_engine.core.limits import Capacity, Limits
 from headrace_engine.core.plan import Rejection
+from headrace_engine.core.priority import WORST_PRIORITY
 from headrace_engine.core.request import Request
 
 
@@ -36,6 +37,18 @@ def misfit(request: Request, capacity: Capacity) -> Rejection | None:
             f"Shorten the prompt.",
         )
     return None
+
+
+def presumption(request: Request, terms: Terms) -> Rejection | None:
+    """Why a tenant may not have the class that its request names; None if it may."""
+    best = terms.best_class
+    if best <= request.priority <= WORST_PRIORITY:
+        return None
+    return Rejection(
+        "invalid_priority",
+        f"priority takes {best} to {WORST_PRIORITY} from this tenant, the lowest being served first. "
+        f"Leave it out for {terms.priority}.",
+    )
 
 
 class Admission:

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 from headrace_engine.core.limits import LimitsError
+from headrace_engine.core.priority import BEST_PRIORITY, WORST_PRIORITY
 
 MAX_TENANTS = 4096
 MAX_NAME_LENGTH = 64
@@ -21,6 +22,15 @@ class Terms:
     """Most of its requests running together."""
     max_num_queued_reqs: int | None = None
     max_num_queued_tokens: int | None = None
+    priority: int = 0
+    """The class of its requests that name none."""
+    best_priority: int | None = None
+    """The best class that its requests may name; None is `priority`: they may only stand back."""
+
+    @property
+    def best_class(self) -> int:
+        """The least `priority` that is taken from a request."""
+        return self.priority if self.best_priority is None else self.best_priority
 
     def changed(self, changes: Any, name: str) -> "Terms":
         """These terms with `changes`, all or nothing; `name` is what an error calls them.
@@ -39,8 +49,17 @@ class Terms:
             raise LimitsError(f"{name}.weight", "takes a number from 0.001 to 1000")
         for key, least in (("max_num_seqs", 1), ("max_num_queued_reqs", 0), ("max_num_queued_tokens", 0)):
             value = getattr(changed, key)
-            if value is not None and not (type(value) is int and least <= value < 2**31):
+            if value is not None and not _is_integer(value, least, 2**31 - 1):
                 raise LimitsError(f"{name}.{key}", f"takes an integer from {least} on, or null for no limit")
+        if not _is_integer(changed.priority, BEST_PRIORITY, WORST_PRIORITY):
+            raise LimitsError(
+                f"{name}.priority", f"takes an integer from {BEST_PRIORITY} to {WORST_PRIORITY}"
+            )
+        if not _is_integer(changed.best_class, BEST_PRIORITY, changed.priority):
+            raise LimitsError(
+                f"{name}.best_priority",
+                f"takes an integer from {BEST_PRIORITY} to its priority, {changed.priority}, or null",
+            )
         return changed
 
 
@@ -80,6 +99,10 @@ class Contract:
         if len(items) > MAX_TENANTS:
             raise LimitsError("tenants.items", f"takes at most {MAX_TENANTS} tenants")
         return Contract(items, default)
+
+
+def _is_integer(value: Any, least: int, most: int) -> bool:
+    return type(value) is int and least <= value <= most
 
 
 def _is_number(value: Any) -> bool:

@@ -70,4 +70,5 @@ class Limits:
                 raise LimitsError(name, "takes an integer")
             low, high = int(hasattr(capacity, name)), getattr(capacity, name, 2**31 - 1)
             if not low <= value <= high:
-                raise LimitsError(name, f"takes {low} to {high}, the capacity that this engine started with")
+                which = ", the capacity that this engine started with" if hasattr(capacity, name) else ""
+                raise LimitsError(name, f"takes {low} to {high}{which}")

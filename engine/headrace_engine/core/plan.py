@@ -199,8 +199,8 @@ class Rejection:
     """Why a request was not accepted. It never entered the engine, so it has no terminal event."""
 
     reason: str
-    """`never_fits`, `invalid`, `duplicate_id` (400), `queue_full_requests`, `queue_full_tokens`,
-    `tenant_queue_full_requests`, `tenant_queue_full_tokens` (429), `draining` (503).
+    """`never_fits`, `invalid`, `invalid_priority`, `duplicate_id` (400), `queue_full_requests`,
+    `queue_full_tokens`, `tenant_queue_full_requests`, `tenant_queue_full_tokens` (429), `draining` (503).
     """
     message: str
     retry_after_s: float | None = None

@@ -3,10 +3,15 @@
 A request of class p stands where one of class 0 would that came p * `age_s` later. So within `age_s` a better
 class always goes first, and the bound on starvation is stated: nobody of class p waits behind a class-0
 request that came more than p * `age_s` after it.
+
+The classes are those of `nice`: 0 for everybody, down to -20 for those who may, and 19 for what can wait.
+So few that looking at the head of each costs little, however requests spread over them.
 """
 
 from headrace_engine.core.policy import Policy, PolicyFactory
 from headrace_engine.core.request import Request
+
+BEST_PRIORITY, WORST_PRIORITY = -20, 19
 
 
 class PriorityClasses:

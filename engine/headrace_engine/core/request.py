@@ -55,7 +55,7 @@ class Request:
     """Ids that end the request when generated (end-of-sequence included, unless the client ignores it)."""
     min_tokens: int = 0
     priority: int = 0
-    """Lower is served first, as in vLLM."""
+    """Its class, of -20 to 19: lower is served first, as in vLLM."""
     tenant: str = ""
     queue_deadline_s: float | None = None
     """Not scheduled by then: the request expires."""

@@ -13,7 +13,7 @@ Single-threaded: the step loop's thread owns it.
 from collections.abc import Sequence
 from dataclasses import replace
 
-from headrace_engine.core.admission import misfit, most_total_tokens
+from headrace_engine.core.admission import misfit, most_total_tokens, presumption
 from headrace_engine.core.completion import accept
 from headrace_engine.core.contract import Contract
 from headrace_engine.core.drafter import Drafter
@@ -251,8 +251,8 @@ class Scheduler:
         free_slots = self._limits.max_num_seqs - len(running)
         if terms.max_num_seqs is not None:
             free_slots = min(free_slots, terms.max_num_seqs - running.num_of(request.tenant))
-        misfits = misfit(request, self._capacity)
-        return misfits or self._life.queue.refuse(request, self._limits, terms, free_slots)
+        refused = misfit(request, self._capacity) or presumption(request, terms)
+        return refused or self._life.queue.refuse(request, self._limits, terms, free_slots)
 
     def _close_plan(self, plan: Plan) -> list[Event]:
         assert plan is self._under_way, "this plan is not the one under way"

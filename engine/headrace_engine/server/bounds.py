@@ -70,7 +70,7 @@ def engine_requests(
                 sampling=_sampling(wanted, steering, seeds, index),
                 stop_token_ids=stop_ids,
                 min_tokens=parameters.min_tokens or 0,
-                priority=parameters.priority or 0,
+                priority=wanted.claim.priority if parameters.priority is None else parameters.priority,
                 tenant=wanted.claim.tenant,
                 leader=leader if index else "",
                 block_salt=_salt(wanted),

@@ -20,6 +20,8 @@ class Claim:
     block_salt: bytes = b""
     queue_deadline_s: float | None = None
     first_token_s: float | None = None
+    priority: int = 0
+    """The class of its requests that name none."""
 
     @classmethod
     def of(
@@ -30,6 +32,7 @@ class Claim:
         block_salt: bytes,
         queue_deadline_s: float | None,
         first_token_s: float | None,
+        priority: int,
     ) -> "Claim":
         """The given deadlines are the server's own. A client shortens its time in the queue, and says when
         it wants its first token.
@@ -44,7 +47,7 @@ class Claim:
             if (wanted_s := _seconds(headers, name)) is not None:
                 first_token_s = wanted_s
                 break
-        return cls(tenant, block_salt, queue_deadline_s, first_token_s)
+        return cls(tenant, block_salt, queue_deadline_s, first_token_s, priority)
 
 
 ANYBODY = Claim()

@@ -129,6 +129,8 @@ class Generation:
                 return too_long(self._param, rejection.message)
             case "invalid":
                 return invalid(self._param, rejection.message)
+            case "invalid_priority":
+                return invalid("priority", rejection.message)
             case "draining":
                 return unavailable("draining", rejection.message)
             case _:

@@ -61,6 +61,7 @@ class Serving:
             block_salt=salt,
             queue_deadline_s=self.queue_deadline_s,
             first_token_s=self.first_token_s,
+            priority=self.limits.rules.contract.of(tenant).priority,
         )
 
 

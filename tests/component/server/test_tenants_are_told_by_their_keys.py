@@ -34,6 +34,11 @@ def keys(tmp_path: Path) -> Path:
     return write_keys(tmp_path / "keys.json", {"sk-a": "acme", "sk-b": "bolt"})
 
 
+@pytest.fixture(scope="module")
+def priority_server(run_server):
+    return run_server(scheduling_policy=PolicyName.PRIORITY)
+
+
 @pytest.mark.parametrize("key", [None, "sk-wrong", "sk-a sk-a", "SK-A"])
 def test_without_a_valid_key_nothing_is_served(start, keys, key) -> None:
     server = start(api_keys=keys)
@@ -66,14 +71,14 @@ def test_cached_blocks_are_shared_within_a_tenant_alone(start, keys) -> None:
 def test_a_tenant_that_fills_its_queue_leaves_it_to_the_others(start, tmp_path) -> None:
     terms = {"acme": {"max_num_queued_reqs": 0, "max_num_seqs": 1}}
     keys = write_keys(tmp_path / "keys.json", {"sk-a": "acme", "sk-b": "bolt"}, terms)
-    server = start(api_keys=keys, step_s=0.02)
+    server = start(api_keys=keys, step_s=0.02, max_model_len=4096, num_blocks=1024)
     with server.http.stream(
         "POST",
         server.url + "/v1/completions",
-        json=BODY | {"max_tokens": 40, "ignore_eos": True, "stream": True},
+        json=BODY | {"max_tokens": 4000, "ignore_eos": True, "stream": True},
         headers={"authorization": "Bearer sk-a"},
-    ) as first:
-        lines = first.iter_lines()
+    ) as endless:
+        lines = endless.iter_lines()
         assert next(lines)
         refused, other = ask(server, "sk-a"), ask(server, "sk-b")
     assert refused.status_code == 429
@@ -155,6 +160,24 @@ class TestDeadlinesAndClasses:
         assert start().post("/v1/completions", BODY | {"priority": 0}).status_code == 200
         classes = start(scheduling_policy=PolicyName.PRIORITY)
         assert classes.post("/v1/completions", BODY | {"priority": 1}).status_code == 200
+
+    @pytest.mark.parametrize("priority", [-1, -21, 20, 2**31 - 1, 1 - 2**31])
+    def test_a_class_that_does_not_exist_or_is_not_ones_own_is_refused_by_name(
+        self, priority_server, priority
+    ) -> None:
+        refused = priority_server.post("/v1/completions", BODY | {"priority": priority})
+        assert refused.status_code == 400
+        assert refused.json()["error"]["param"] == "priority"
+        assert "0 to 19" in refused.json()["error"]["message"]
+
+    def test_who_may_go_first_is_the_tenants_terms_not_the_clients_word(self, start, tmp_path) -> None:
+        terms = {"acme": {"priority": -5, "best_priority": -10}, "bolt": {"priority": 5}}
+        keys = write_keys(tmp_path / "keys.json", {"sk-a": "acme", "sk-b": "bolt"}, terms)
+        server = start(api_keys=keys, scheduling_policy=PolicyName.PRIORITY)
+        taken = {key: [ask(server, key).status_code] for key in ("sk-a", "sk-b")}
+        for key, statuses in taken.items():
+            statuses += [ask(server, key, priority=priority).status_code for priority in (-11, -10, 4, 5)]
+        assert taken == {"sk-a": [200, 400, 200, 200, 200], "sk-b": [200, 400, 400, 400, 200]}
 
     def test_a_wanted_first_token_orders_the_queue(self, start) -> None:
         server = start(scheduling_policy=PolicyName.DEADLINE)

@@ -9,6 +9,7 @@ from headrace_engine.core.policies import PolicyName, policy_of
 from headrace_engine.core.policy import FirstComeFirstServed
 from headrace_engine.core.preemption import MAX_PREEMPTIONS
 from headrace_engine.core.prefill_rate import PrefillRate
+from headrace_engine.core.priority import BEST_PRIORITY, WORST_PRIORITY
 from headrace_engine.core.tenants import Prices, Tenants
 
 
@@ -109,6 +110,29 @@ def test_nobody_is_preempted_more_often_than_the_bound_whatever_comes(make_loop)
             loop.submit(f"chat{len(loop.requests)}", 4, max_tokens=2, priority=0)
         loop.step()
     assert preempted(loop) == ["batch"] * MAX_PREEMPTIONS
+
+
+@pytest.mark.parametrize("priority", [-(2**31), BEST_PRIORITY - 1, -1, WORST_PRIORITY + 1, 2**31 - 1])
+def test_a_client_cannot_name_a_class_of_its_own_or_one_that_is_not_its_tenants(make_loop, priority):
+    loop = make(make_loop, "priority")
+    rejection = loop.submit("pushy", 4, priority=priority)
+    assert rejection.reason == "invalid_priority"
+    assert "0 to 19" in rejection.message
+
+
+def test_a_tenant_names_the_classes_that_its_terms_let_it(make_loop):
+    tenants = Tenants(Contract({"gold": Terms(priority=-5, best_priority=-10)}))
+    loop = make(make_loop, "priority", tenants=tenants)
+    taken = [p for p in range(-25, 25) if loop.submit(f"r{p}", 4, tenant="gold", priority=p) is None]
+    assert taken == list(range(-10, WORST_PRIORITY + 1))
+
+
+def test_the_prompt_of_a_better_class_is_computed_before_one_under_way(make_loop):
+    loop = make(make_loop, "priority", max_num_batched_tokens=8)
+    loop.submit("book", 100, priority=1)
+    loop.step()
+    loop.submit("chat", 6, priority=0)
+    assert loop.step() == {"chat": 6, "book": 2}
 
 
 def test_who_was_admitted_by_age_is_not_preempted_by_a_better_class(make_loop):

@@ -130,6 +130,23 @@ class TestTermsAreCheckedWhole:
         with pytest.raises(LimitsError, match=r"tenants.items.acme.weight"):
             Contract().changed({"items": {"acme": {"weight": weight}}})
 
+    @pytest.mark.parametrize(
+        ("terms", "name"),
+        [
+            ({"priority": -21}, "priority"),
+            ({"priority": 20}, "priority"),
+            ({"priority": 1.0}, "priority"),
+            ({"priority": True}, "priority"),
+            ({"priority": None}, "priority"),
+            ({"best_priority": 1}, "best_priority"),
+            ({"best_priority": -21}, "best_priority"),
+            ({"priority": -3, "best_priority": -2}, "best_priority"),
+        ],
+    )
+    def test_classes_are_those_of_nice_and_the_best_is_no_worse_than_the_default(self, terms, name):
+        with pytest.raises(LimitsError, match=rf"tenants.items.acme.{name}: takes an integer"):
+            Contract().changed({"items": {"acme": terms}})
+
 
 def test_the_prefill_rate_is_that_of_full_steps():
     rate = PrefillRate(tokens_per_s=100.0, memory_s=10.0)
