@@ -3,17 +3,17 @@ how it was.
 """
 
 import json
+import os
 import secrets
 import signal
 import socket
-import subprocess
-import sys
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 
 import openai
 import pytest
+from tests.served_engine import Served, eventually, is_running
 
 from headrace_engine.server import drain, http_server, loop
 from headrace_engine.server.admin_auth import AdminCredentials
@@ -234,34 +234,18 @@ def test_what_cannot_be_recorded_is_a_failure_too(start) -> None:
     assert server.ended() == 1
 
 
-def serve_tiny(tiny_model_dir, *flags: str) -> tuple[subprocess.Popen, str]:
-    command = [sys.executable, "-m", "headrace_cli.main", "serve", str(tiny_model_dir)]
-    process = subprocess.Popen(
-        [*command, "--port", "0", "--threads", "1", *flags], stderr=subprocess.PIPE, text=True
-    )
-    for line in process.stderr:
-        if (facts := json.loads(line))["message"] == "ready":
-            return process, facts["api"]
-    raise AssertionError(f"it ended with {process.wait()}")
-
-
 def test_the_command_serves_a_real_model_and_drains_on_sigterm(tiny_model_dir) -> None:
-    process, url = serve_tiny(tiny_model_dir, "--served-model-name", "tiny", "--max-num-seqs", "4")
-    client = openai.OpenAI(base_url=url, api_key="none", max_retries=0)
-    stream = client.completions.create(
-        model="tiny",
-        prompt="Once",
-        max_tokens=64,
-        temperature=0,
-        extra_body={"ignore_eos": True},
-        stream=True,
-    )
-    chunks = iter(stream)
-    next(chunks)
-    process.send_signal(signal.SIGTERM)
-    assert [chunk.choices[0].finish_reason for chunk in chunks][-1] == "length"
+    """To its core too, as a terminal and many a supervisor send it: that one leaves when it is told to."""
+    served = Served(tiny_model_dir)
+    eventually(lambda: served.told("ready"))
+    core, stream = served.core_pid(), iter(served.stream())
+    next(stream)
+    for pid in (core, served.http.pid):
+        os.kill(pid, signal.SIGTERM)
+        os.kill(core, signal.SIGINT)
+    assert [chunk.choices[0].finish_reason for chunk in stream][-1] == "length"
     began = time.monotonic()
-    assert process.wait(timeout=20) == 0
+    assert served.ended() == 0
     assert time.monotonic() - began < 10
-    lines = [json.loads(line) for line in process.stderr]
-    assert [line["code"] for line in lines if line["message"] == "exit"] == [0]
+    assert served.told("exit")["code"] == 0
+    assert not is_running(core)
