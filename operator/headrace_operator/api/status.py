@@ -34,6 +34,24 @@ class Condition:
 
 
 @dataclass(frozen=True, slots=True)
+class Input:
+    """A measured number, as text with its unit, and what it is held against."""
+
+    name: str
+    value: str
+    target: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Rejection:
+    """An action that was considered: why it is not taken."""
+
+    action: Action
+    word: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
 class Change:
     """One applied decision, with what was measured when it was taken."""
 
@@ -50,6 +68,9 @@ class Change:
     tokens_per_s: float | None = None
     outcome: Outcome | None = None
     """Of a change of limits, once judged."""
+    inputs: tuple[Input, ...] = ()
+    rejections: tuple[Rejection, ...] = ()
+    """What was considered instead, when it was taken."""
 
 
 @dataclass(frozen=True, slots=True)

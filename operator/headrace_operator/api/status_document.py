@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from headrace_operator.api.rollout_memory import RolloutMemory, rollout_document
-from headrace_operator.api.status import Change, Condition, Setting
+from headrace_operator.api.status import Change, Condition, Input, Rejection, Setting
 from headrace_operator.api.status_resource import MAX_HISTORY, MAX_MESSAGE_LENGTH
 from headrace_operator.api.units import decimal_text, time_s, time_text
 
@@ -108,6 +108,19 @@ def condition_documents(conditions: Sequence[Condition], generation: int) -> lis
     ]
 
 
+def input_documents(inputs: Sequence[Input]) -> list[dict[str, Any]]:
+    """What a decision was taken on."""
+    return [_known({"name": item.name, "value": item.value, "target": item.target}) for item in inputs]
+
+
+def alternative_documents(rejections: Sequence[Rejection]) -> list[dict[str, Any]]:
+    """What was considered and not done."""
+    return [
+        {"action": item.action, "rejected": item.word, "message": message_text(item.message)}
+        for item in rejections
+    ]
+
+
 def setting_document(setting: Setting) -> dict[str, Any]:
     return {
         "replicas": setting.replicas,
@@ -170,6 +183,8 @@ def _change(change: Change) -> dict[str, Any]:
             "requestsPerSecond": _optional_decimal(change.arrivals_per_s, 2),
             "tokensPerSecond": _optional_decimal(change.tokens_per_s, 1),
             "outcome": change.outcome,
+            "inputs": input_documents(change.inputs) or None,
+            "alternatives": alternative_documents(change.rejections) or None,
         }
     )
 

@@ -4,18 +4,19 @@ A value of the wrong type, out of range or unknown is None, an unreadable change
 """
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from enum import StrEnum
 from typing import Any, TypeVar
 
 from headrace_operator.api.rollout_memory import read_rollout
 from headrace_operator.api.spec import Limits
-from headrace_operator.api.status import Change, Condition, Previous, Setting
-from headrace_operator.api.status_resource import MAX_HISTORY
+from headrace_operator.api.status import Change, Condition, Input, Previous, Rejection, Setting
+from headrace_operator.api.status_resource import MAX_ALTERNATIVES, MAX_HISTORY, MAX_INPUTS
 from headrace_operator.api.units import time_s
 from headrace_operator.api.vocabulary import Action, Outcome, Reason
 
 Word = TypeVar("Word", bound=StrEnum)
+Item = TypeVar("Item")
 
 
 def read(raw: Any) -> Previous:
@@ -42,6 +43,10 @@ def read(raw: Any) -> Previous:
         rollout=read_rollout(document.get("rollout")),
         raw=document,
     )
+
+
+def _present(items: Iterable[Item | None]) -> Iterator[Item]:
+    return (item for item in items if item is not None)
 
 
 def _mapping(value: Any) -> Mapping[str, Any]:
@@ -113,7 +118,21 @@ def _change(value: Any) -> Change | None:
         arrivals_per_s=_number(document.get("requestsPerSecond")),
         tokens_per_s=_number(document.get("tokensPerSecond")),
         outcome=_member(Outcome, document.get("outcome")),
+        inputs=tuple(_present(map(_input, _items(document.get("inputs"))[:MAX_INPUTS]))),
+        rejections=tuple(_present(map(_rejection, _items(document.get("alternatives"))[:MAX_ALTERNATIVES]))),
     )
+
+
+def _input(value: Any) -> Input | None:
+    document = _mapping(value)
+    name, number = _text(document.get("name")), _text(document.get("value"))
+    return Input(name, number, _text(document.get("target"))) if name and number else None
+
+
+def _rejection(value: Any) -> Rejection | None:
+    document = _mapping(value)
+    action, word = _member(Action, document.get("action")), _text(document.get("rejected"))
+    return Rejection(action, word, _text(document.get("message")) or "") if action and word else None
 
 
 def _condition(value: Any) -> Condition | None:

@@ -11,6 +11,7 @@ from pydantic import Field, StringConstraints
 from headrace_operator.api.rules import Part
 
 MAX_HISTORY = 10
+MAX_INPUTS, MAX_ALTERNATIVES = 24, 12
 MAX_MESSAGE_LENGTH = 1024
 
 Word = Annotated[str, StringConstraints(max_length=63)]
@@ -116,10 +117,10 @@ class DecisionStatus(Part):
     applied: bool = Field(description="False where it is only recommended.")
     before: SettingStatus = Field(description="What it starts from.")
     after: SettingStatus = Field(description="What it leads to.")
-    inputs: Annotated[list[InputStatus], Field(max_length=24)] = Field(
+    inputs: Annotated[list[InputStatus], Field(max_length=MAX_INPUTS)] = Field(
         default_factory=list, description="What was measured."
     )
-    alternatives: Annotated[list[AlternativeStatus], Field(max_length=12)] = Field(
+    alternatives: Annotated[list[AlternativeStatus], Field(max_length=MAX_ALTERNATIVES)] = Field(
         default_factory=list, description="What was considered and not done."
     )
 
@@ -151,6 +152,12 @@ class ChangeStatus(Part):
     tokens_per_second: Number | None = Field(None, description="Tokens when it was taken.")
     outcome: Literal["Kept", "RolledBack"] | None = Field(
         None, description="How a change of limits was judged."
+    )
+    inputs: Annotated[list[InputStatus], Field(max_length=MAX_INPUTS)] | None = Field(
+        None, description="What was measured when it was taken."
+    )
+    alternatives: Annotated[list[AlternativeStatus], Field(max_length=MAX_ALTERNATIVES)] | None = Field(
+        None, description="What was considered instead, and why it was not done."
     )
 
 

@@ -2,26 +2,10 @@
 
 from dataclasses import dataclass, replace
 
-from headrace_operator.api.status import Setting
+from headrace_operator.api.status import Input, Rejection, Setting
 from headrace_operator.api.vocabulary import Action, Reason
 
-
-@dataclass(frozen=True, slots=True)
-class Input:
-    """A measured number, as text with its unit, and what it is held against."""
-
-    name: str
-    value: str
-    target: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Rejection:
-    """An action that was considered: why it is not taken."""
-
-    action: Action
-    word: str
-    message: str
+__all__ = ["Decision", "Input", "Rejection"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,12 @@ from typing import Any
 
 from headrace_operator.api.spec import ServiceSpec
 from headrace_operator.api.status import Change, Previous, Setting
-from headrace_operator.api.status_document import message_text, setting_document
+from headrace_operator.api.status_document import (
+    alternative_documents,
+    input_documents,
+    message_text,
+    setting_document,
+)
 from headrace_operator.api.status_resource import MAX_HISTORY
 from headrace_operator.api.units import decimal_text, duration_text, time_text
 from headrace_operator.api.vocabulary import Outcome
@@ -36,14 +41,8 @@ def decision_document(
         "applied": is_applied,
         "before": setting_document(before),
         "after": setting_document(decision.after),
-        "inputs": [
-            {"name": item.name, "value": item.value, **({"target": item.target} if item.target else {})}
-            for item in decision.inputs
-        ],
-        "alternatives": [
-            {"action": item.action, "rejected": item.word, "message": message_text(item.message)}
-            for item in decision.rejections
-        ],
+        "inputs": input_documents(decision.inputs),
+        "alternatives": alternative_documents(decision.rejections),
     }
 
 
@@ -108,6 +107,8 @@ def change(
         attainment_ratio=load.attainment_ratio if load is not None else None,
         arrivals_per_s=load.arrivals_per_s if load is not None else None,
         tokens_per_s=load.tokens_per_s if load is not None else None,
+        inputs=decision.inputs,
+        rejections=decision.rejections,
     )
 
 
