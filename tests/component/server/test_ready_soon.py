@@ -1,18 +1,16 @@
-"""`headrace serve` is ready after little work, and loads nothing that serving does not need."""
+"""`headrace serve` is ready after little work, and neither of its processes loads what it does not need."""
 
 import os
 import signal
 import subprocess
 import sys
-import threading
-import time
-import urllib.error
-import urllib.request
 from pathlib import Path
+
+from tests.served_engine import Served, eventually
 
 READY_CPU_S = 8.0
 """Of processor time, not of the clock: a test machine is shared."""
-HEAVY = (
+HEAVY = {
     "transformers",
     "torch._dynamo",
     "torch._inductor",
@@ -20,70 +18,60 @@ HEAVY = (
     "gguf",
     "opentelemetry.sdk.trace",
     "kopf",
-)
+}
+HTTPS_OWN = {"uvicorn", "tokenizers", "headrace_engine.server.app"}
+CORES_OWN = {"torch", "headrace_engine.runner.model_runner"}
 
 
-def test_it_is_ready_within_eight_seconds_of_work_and_listens_at_its_port_alone(tiny_model_dir) -> None:
-    """Elsewhere a broker beside the API listened too (CVE-2026-3059)."""
-    command = [sys.executable, "-m", "headrace_cli.main", "serve", str(tiny_model_dir), "--threads", "1"]
-    server = subprocess.Popen([*command, "--port", "0"], stderr=subprocess.PIPE, text=True)
+def test_it_is_ready_within_eight_seconds_of_work(tiny_model_dir) -> None:
+    served = Served(tiny_model_dir)
     try:
-        url = (
-            next(line for line in server.stderr if '"listening"' in line).split('"api":"')[1].split("/v1")[0]
-        )
-        threading.Thread(target=server.stderr.read, daemon=True).start()
-        until = time.monotonic() + 90
-        while not ready(url):
-            assert time.monotonic() < until
-            time.sleep(0.03)
-        assert cpu_s(server.pid) < READY_CPU_S
-        assert ports_of(server.pid) == {int(url.rpartition(":")[2])}
+        eventually(lambda: served.told("ready"), timeout_s=90)
+        assert served.get("/readyz") == 200
+        core = served.core_pid()
+        assert cpu_s(served.http.pid) + cpu_s(core) < READY_CPU_S
+        assert "libtorch" in maps(core)
+        assert "libtorch" not in maps(served.http.pid)
     finally:
-        server.send_signal(signal.SIGTERM)
-        assert server.wait(30) == 0
+        served.http.send_signal(signal.SIGTERM)
+        assert served.ended(30) == 0
 
 
-def test_what_is_loaded_until_then_is_what_serving_needs(tiny_model_dir) -> None:
-    code = (
-        "import sys\n"
-        "import headrace_engine.server.main\n"
+def test_the_core_loads_no_http(tiny_model_dir) -> None:
+    loaded = modules_after(
+        "import headrace_engine.link.core\n"
         "from headrace_engine.server.config import ServeConfig\n"
-        "from headrace_engine.server.loading import load_model\n"
-        f"load_model(ServeConfig(model={str(tiny_model_dir)!r}, threads=1))\n"
-        "print(*sys.modules)"
+        "from headrace_engine.server.loading import load_runner\n"
+        f"load_runner(ServeConfig(model={str(tiny_model_dir)!r}, threads=1), print)\n"
     )
+    assert loaded >= CORES_OWN
+    assert not loaded & (HEAVY | HTTPS_OWN)
+
+
+def test_http_loads_no_torch(tiny_model_dir) -> None:
+    loaded = modules_after(
+        "from pathlib import Path\n"
+        "import headrace_engine.server.main\n"
+        "from headrace_engine.link.hosts import ProcessHost\n"
+        "from headrace_engine.server.config import ServeConfig\n"
+        f"ProcessHost(ServeConfig(model='m'), 'INFO').tokenizer(Path({str(tiny_model_dir)!r}))\n"
+    )
+    assert loaded >= HTTPS_OWN
+    assert not loaded & (HEAVY | CORES_OWN)
+
+
+def modules_after(code: str) -> set[str]:
+    """What an interpreter has loaded that ran this."""
+    code += "import sys\nprint(*sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert not set(HEAVY) & set(done.stdout.split())
+    return set(done.stdout.split())
 
 
-def ready(url: str) -> bool:
-    try:
-        return urllib.request.urlopen(url + "/readyz", timeout=5).status == 200
-    except urllib.error.HTTPError:
-        return False
+def maps(pid: int) -> str:
+    return Path(f"/proc/{pid}/maps").read_text()
 
 
 def cpu_s(pid: int) -> float:
     """User and kernel time of a process so far."""
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
-
-
-def ports_of(pid: int) -> set[int]:
-    """Where a process and all that it started listen."""
-    process = Path(f"/proc/{pid}")
-    sockets = {str(entry.readlink()) for entry in (process / "fd").iterdir()}
-    rows = [
-        row.split() for name in ("tcp", "tcp6") for row in (process / "net" / name).read_text().splitlines()
-    ]
-    own = {
-        int(row[1].rpartition(":")[2], 16)
-        for row in rows
-        if row[3] == "0A" and f"socket:[{row[9]}]" in sockets
-    }
-    children = [
-        int(child)
-        for task in (process / "task").iterdir()
-        for child in (task / "children").read_text().split()
-    ]
-    return own.union(*map(ports_of, children))
