@@ -88,12 +88,17 @@ class Engine:
         """Requests that were offered and have not ended: those on their way too."""
         return len(self._mailboxes)
 
+    @property
+    def all_read(self) -> bool:
+        """No request is left, and every answer was given to its client, or nobody is there to take it."""
+        return self._read.is_set()
+
     async def wait_ended(self) -> None:
         """Until no request is left."""
         await self._ended.wait()
 
     async def wait_read(self) -> None:
-        """Until no request is left, and every answer was given to its client."""
+        """Until `all_read`."""
         await self._read.wait()
 
     @property

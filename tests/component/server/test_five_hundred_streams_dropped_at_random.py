@@ -1,0 +1,81 @@
+"""500 streams, opened and dropped at random moments by every way there is to leave: nothing stays behind."""
+
+import asyncio
+import json
+import random
+import socket
+import struct
+
+import pytest
+
+STREAMS = 500
+LONGEST_STAY_S = 0.05
+RESET = struct.pack("ii", 1, 0)
+"""SO_LINGER: a close that sends RST instead of FIN."""
+OUTCOMES = (
+    "headrace_requests_finished_total",
+    "headrace_request_rejections_total",
+    "headrace_requests_aborted_total",
+)
+
+
+class Leaver:
+    """One client: asks, reads for a while, and is gone."""
+
+    def __init__(self, seed: int) -> None:
+        self._chance = random.Random(seed)
+
+    def request(self) -> bytes:
+        chance = self._chance
+        prompt = "abcdefgh" * chance.randint(1, 12)
+        body = {
+            "model": "alphabet",
+            "prompt": [prompt, prompt + "i"] if chance.random() < 0.1 else prompt,
+            "max_tokens": chance.randint(1, 100),
+            "stream": chance.random() < 0.8,
+            "ignore_eos": chance.random() < 0.5,
+            "stop": ["xyz"] if chance.random() < 0.3 else [],
+        }
+        content = json.dumps(body).encode()
+        head = "POST /v1/completions HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\n"
+        request = f"{head}content-length: {len(content)}\r\n\r\n".encode() + content
+        return request[: chance.randrange(1, len(request))] if chance.random() < 0.1 else request
+
+    async def visit(self, host: str, port: int) -> None:
+        chance = self._chance
+        await asyncio.sleep(chance.uniform(0, 20 * LONGEST_STAY_S))
+        reader, writer = await asyncio.open_connection(host, port)
+        writer.write(self.request())
+        try:
+            async with asyncio.timeout(chance.uniform(0, LONGEST_STAY_S)):
+                while await reader.read(4096):
+                    pass
+        except (TimeoutError, ConnectionError):
+            pass
+        if chance.random() < 0.5:
+            writer.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, RESET)
+            writer.transport.abort()
+        writer.close()
+
+
+@pytest.mark.parametrize("seed", [0])
+def test_no_block_stays_referenced_and_the_counts_reconcile(start, seed) -> None:
+    server = start(step_s=0.001, max_num_seqs=16, max_num_queued_reqs=24, num_blocks=128)
+    host, port = server.url.removeprefix("http://").split(":")
+
+    async def all_of_them() -> None:
+        leavers = [Leaver(seed * STREAMS + number) for number in range(STREAMS)]
+        await asyncio.gather(*(leaver.visit(host, int(port)) for leaver in leavers))
+
+    asyncio.run(all_of_them())
+    engine = server.process.service.serving().engine
+    server.eventually(lambda: engine.num_unanswered == 0 and engine.all_read)
+    assert server.metric("vllm:kv_cache_usage_perc") == 0
+    assert server.metric("headrace_in_flight") == 0
+    assert server.metric("headrace_requests_unaccounted") == 0
+    received, ended = server.metric("headrace_requests_received_total"), map(server.metric, OUTCOMES)
+    finished, rejected, aborted = ended
+    assert received == finished + rejected + aborted
+    assert min(finished, rejected, aborted) > 0
+    assert aborted > STREAMS / 10
+    assert server.post("/v1/completions", {"model": "alphabet", "prompt": "w"}).status_code == 200
