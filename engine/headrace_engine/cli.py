@@ -18,6 +18,12 @@ MODEL, LIMITS, CACHE, HTTP, ADMIN, OBJECTIVES = (
 TRACES = "Traces"
 
 
+class NumberType(StrEnum):
+    AUTO = "auto"
+    FLOAT32 = "float32"
+    BFLOAT16 = "bfloat16"
+
+
 class LogLevel(StrEnum):
     DEBUG = "DEBUG"
     INFO = "INFO"
@@ -77,9 +83,9 @@ def register(root: typer.Typer) -> None:
     """Adds the commands where the engine is installed."""
     if find_spec("torch") is None:
         return
-    from headrace_engine import generate_cli, models_cli
+    from headrace_engine import foreign_flags, generate_cli, models_cli
 
-    root.command("serve")(serve)
+    root.command("serve", cls=foreign_flags.Command)(serve)
     root.command("generate")(generate_cli.generate)
     root.add_typer(models_cli.app, name="models")
 
@@ -101,7 +107,9 @@ def serve(
         list[str] | None,
         _flag(MODEL, "Name in the API; may be repeated.", "--served-model-name"),
     ] = None,
-    dtype: Annotated[str, _flag(MODEL, "auto, float32 or bfloat16.", "--dtype")] = "auto",
+    dtype: Annotated[
+        NumberType, _flag(MODEL, "In which numbers to compute; auto: by the processor.", "--dtype")
+    ] = NumberType.AUTO,
     max_model_len: Annotated[
         int | None, _flag(MODEL, "Longest sequence; the model's own if left out.", "--max-model-len", min=2)
     ] = None,
@@ -217,7 +225,7 @@ def serve(
         admin_host=admin_host,
         admin_port=admin_port,
         admin=AdminCredentials(admin_public_keys, admin_token_file, pod_uid),
-        dtype=dtype,
+        dtype=dtype.value,
         threads=threads,
         seed=seed,
         max_model_len=max_model_len,

@@ -11,6 +11,8 @@ from typing import Any
 
 import yaml
 
+from headrace_engine.foreign_flags import INSTEAD
+
 MAX_FILE_BYTES = 64 << 10
 
 
@@ -60,8 +62,8 @@ def _flag_of(key: str, flags: Collection[str], switches: Collection[str]) -> tup
     if positive != name and positive in switches:
         return positive, True
     near = difflib.get_close_matches(name, flags, n=1)
-    hint = f" Did you mean {_dashed(near[0])!r}?" if near else ""
-    raise ConfigFileError(f"{key[:64]!r} is no flag of this command.{hint}")
+    hint = INSTEAD.get(f"--{_dashed(name)}") or (f"Did you mean {_dashed(near[0])!r}?" if near else "")
+    raise ConfigFileError(f"{key[:64]!r} is no flag of this command. {hint}".rstrip())
 
 
 def _switch(key: str, value: Any, *, is_negated: bool) -> bool:

@@ -74,6 +74,11 @@ def fit_blocks(
         ModelLoadError: not even one sequence of `max_model_len` tokens fits; the message holds the budget.
     """
     per_sequence = -(-max_model_len // shape.block_size)
+    bound = "the memory limit"
+    if num_blocks is not None:
+        bound = "--num-gpu-blocks-override"
+    elif memory_bytes is not None:
+        bound = "--kv-cache-memory-bytes"
     if num_blocks is None:
         budget_bytes = (
             memory_bytes if memory_bytes is not None else int(available_bytes * _SHARE_OF_AVAILABLE)
@@ -91,7 +96,7 @@ def fit_blocks(
         raise ModelLoadError(
             f"the KV cache holds {num_blocks * shape.block_size} tokens ({wanted_bytes // _MIB} MiB of "
             f"{available_bytes // _MIB} MiB available) and one sequence may take {max_model_len} tokens "
-            f"({per_sequence * shape.block_bytes // _MIB} MiB): lower --max-model-len to at most "
-            f"{max(1, num_blocks * shape.block_size)}, or raise the memory limit"
+            f"({per_sequence * shape.block_bytes // _MIB} MiB): raise {bound}"
+            + (f", or lower --max-model-len to at most {num_blocks * shape.block_size}" if num_blocks else "")
         )
     return num_blocks

@@ -48,6 +48,16 @@ def test_less_than_one_sequence_is_refused_with_the_length_that_fits():
     with pytest.raises(ModelLoadError, match=re.escape("lower --max-model-len to at most 384")) as refusal:
         fit(available_bytes=10 * MIB)
     assert "6 MiB of 10 MiB" in str(refusal.value)
+    assert "raise the memory limit" in str(refusal.value)
+
+
+@pytest.mark.parametrize(
+    ("asked", "flag"),
+    [({"num_blocks": 1}, "--num-gpu-blocks-override"), ({"memory_bytes": 1000}, "--kv-cache-memory-bytes")],
+)
+def test_less_than_one_sequence_names_the_flag_that_says_so(asked, flag):
+    with pytest.raises(ModelLoadError, match=f"raise {flag}"):
+        fit(**asked)
 
 
 def test_more_than_there_is_is_refused():

@@ -72,6 +72,7 @@ def test_the_file_may_be_named_by_the_environment(served, write) -> None:
     [
         ("max-num-seq: 5\n", "Did you mean 'max-num-seqs'?"),
         ("served_model: a\n", "Did you mean 'served-model-name'?"),
+        ("gpu-memory-utilization: 0.9\n", "--kv-cache-memory-bytes"),
         ("config: other.yaml\n", "'config' is no flag"),
         ("max-num-seqs: 5\nmax-num-seqs: 6\n", "max-num-seqs stands twice"),
         ("max-num-seqs: 5\nmax_num_seqs: 6\n", "max-num-seqs twice"),

@@ -1,5 +1,6 @@
 """The command line: what it shows, what it refuses, what the environment says."""
 
+import re
 import signal
 import subprocess
 import sys
@@ -9,6 +10,7 @@ import typer
 from typer.testing import CliRunner
 
 from headrace_cli.main import build
+from headrace_engine.foreign_flags import INSTEAD
 from headrace_engine.server import main
 from headrace_engine.server.config import ServeConfig, compute_threads
 
@@ -48,6 +50,32 @@ def test_an_unknown_flag_is_refused_with_the_nearest(flag, nearest) -> None:
     assert nearest in output
 
 
+@pytest.mark.parametrize(
+    ("flag", "instead"),
+    [
+        ("--gpu-memory-utilization", "--kv-cache-memory-bytes"),
+        ("--revision", "hf://ORG/NAME@REVISION"),
+        ("--api-key", "--api-keys FILE"),
+        ("--max-running-requests", "--max-num-seqs"),
+        ("--model", "headrace serve MODEL"),
+        ("--trust-remote-code", "No code of a model"),
+    ],
+)
+def test_a_flag_of_another_engine_is_refused_with_what_to_do_here(served, flag, instead) -> None:
+    code, output = run("serve", "m", flag, "5")
+    assert code == 2
+    assert instead in output
+    assert served == []
+
+
+def test_what_to_do_here_names_flags_that_exist() -> None:
+    _, help_text = run("serve", "--help")
+    named = {flag for text in INSTEAD.values() for flag in re.findall(r"--[a-z-]+", text)}
+    assert named
+    assert [flag for flag in named if flag not in help_text] == []
+    assert [flag for flag in INSTEAD if f"{flag} " in help_text] == []
+
+
 def test_an_unknown_command_is_refused_with_the_nearest() -> None:
     code, output = run("serv")
     assert code == 2
@@ -63,6 +91,7 @@ def test_an_unknown_command_is_refused_with_the_nearest() -> None:
         ("--max-num-seqs", "many"),
         ("--limits-file", "/nowhere/limits.json"),
         ("--log-level", "loud"),
+        ("--dtype", "float64"),
         ("--seed", str(2**63)),
         ("--seed", "-1"),
         ("--slo-ttft-ms", "nan"),
