@@ -26,9 +26,10 @@ class KVCache:
         self._num_growing = 0
         """Requests with blocks that may need one more."""
 
-    def fits(self, request: Request, *, whole_length: bool = False) -> bool:
-        """Whether `admit` would find room."""
-        return self._offer(request, whole_length=whole_length) is not None
+    def missing(self, request: Request, *, whole_length: bool = False) -> int:
+        """How many more blocks must be free before `admit` finds room."""
+        _, _, missing = self._offer(request, whole_length=whole_length)
+        return missing
 
     def admit(self, request: Request, *, whole_length: bool = False) -> bool:
         """Give a request its first blocks and what the cache has of it; False, and no change, if too few.
@@ -36,10 +37,9 @@ class KVCache:
         With `whole_length` it gets blocks for all tokens that it can ever have and will never ask for one
         again.
         """
-        offer = self._offer(request, whole_length=whole_length)
-        if offer is None:
+        hits, count, missing = self._offer(request, whole_length=whole_length)
+        if missing:
             return False
-        hits, count = offer
         self.pool.share(hits)
         fresh = self.pool.allocate(count)
         assert fresh is not None
@@ -83,14 +83,14 @@ class KVCache:
         """Let go of all that a request holds; what it published can be found until its blocks are needed."""
         self.pool.release(self.surrender(request))
 
-    def _offer(self, request: Request, *, whole_length: bool) -> tuple[list[int], int] | None:
-        """The blocks found for a request and how many more it needs; None if there is no room for it."""
+    def _offer(self, request: Request, *, whole_length: bool) -> tuple[list[int], int, int]:
+        """The blocks found for a request, how many more it needs, and how many of those are missing."""
         tokens = request.most_tokens if whole_length else request.total_tokens
         hits = self._prefixes.match(request) if self._prefixes else []
         idle_hits = sum(1 for block in hits if not self.pool.references(block))
         count = self._blocks(tokens) - len(hits)
-        fits = count + idle_hits + self._num_growing <= self.pool.num_available
-        return (hits, count) if fits else None
+        missing = count + idle_hits + self._num_growing - self.pool.num_available
+        return hits, count, max(0, missing)
 
     def _blocks(self, tokens: int) -> int:
         return -(-tokens // self.block_size)

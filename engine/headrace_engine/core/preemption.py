@@ -5,8 +5,8 @@ tokens again (its published blocks may still be found then). A request preempted
 pinned: it comes back only when blocks for its whole length are there, holds them all, and is never chosen
 again. So preemptions per request are bounded, and with them the work done twice.
 
-Blocks are made room for whenever a decode needs one; a slot only changes hands for a request of a strictly
-better class, where the policy has classes.
+Blocks are made room for whenever a decode needs one; slots, and blocks for an admission, only change
+hands where the policy lets the head of the queue outrank who runs.
 """
 
 from collections.abc import Callable, Iterable
@@ -41,20 +41,29 @@ def make_room(life: Lifecycle, now_s: float) -> list[str]:
 
 
 def make_way(life: Lifecycle, limits: Limits, now_s: float, *, short_of_blocks: bool) -> list[str]:
-    """Preempt one running request for a head of the queue of a better class that lacks a slot or blocks."""
+    """Preempt for the head of the queue, if it lacks a slot or blocks, those that it outranks: as few as it
+    takes, and none if all of them do not suffice. Returns whom.
+    """
+    lacks_slot = len(life.running) >= limits.max_num_seqs
+    if not lacks_slot and not short_of_blocks:
+        return []
     head = next(life.waiting.candidates(now_s), None)
     if head is None or life.holds_tenant(head.tenant):
         return []
     if not life.running.admits_key(head.step_key, limits.max_step_keys):
         return []
-    lacks_slot = len(life.running) >= limits.max_num_seqs
-    if not lacks_slot and not (short_of_blocks and not life.kv.fits(head, whole_length=is_pinned(head))):
-        return []
-    loser = victim_for_class(life.running, head, life.waiting.outranks)
-    if loser is None:
-        return []
-    life.preempt(loser, now_s)
-    return [loser.request_id]
+    preempted: list[str] = []
+    while worse := [
+        each for each in life.running if not is_pinned(each) and life.waiting.outranks(head, each)
+    ]:
+        missing = life.kv.missing(head, whole_length=is_pinned(head))
+        if not (lacks_slot or missing) or missing > sum(len(each.block_table) for each in worse):
+            break
+        loser = _loses_least(worse)
+        life.preempt(loser, now_s)
+        preempted.append(loser.request_id)
+        lacks_slot = False
+    return preempted
 
 
 def victim_for_blocks(running: Iterable[Request], needy: Request, outranks: Outranks) -> Request:
@@ -65,12 +74,6 @@ def victim_for_blocks(running: Iterable[Request], needy: Request, outranks: Outr
     candidates = [other for other in running if not is_pinned(other) and not outranks(other, needy)]
     worse = [other for other in candidates if outranks(needy, other)]
     return _loses_least(worse or candidates)
-
-
-def victim_for_class(running: Iterable[Request], head: Request, outranks: Outranks) -> Request | None:
-    """Who gives way to a waiting request of a better class; None if nobody is of a worse one."""
-    worse = [other for other in running if not is_pinned(other) and outranks(head, other)]
-    return _loses_least(worse) if worse else None
 
 
 def _loses_least(candidates: list[Request]) -> Request:

@@ -66,6 +66,19 @@ def test_a_bad_change_names_the_limit_and_changes_nothing(changes, name):
     assert limits == Limits.of(CAPACITY)
 
 
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("max_num_seqs", "takes 1 to 32, the capacity that this engine started with"),
+        ("max_num_queued_reqs", "takes 0 to 2147483647"),
+    ],
+)
+def test_a_bound_is_called_the_capacity_only_where_it_is(name, message):
+    with pytest.raises(LimitsError) as error:
+        Limits.of(CAPACITY).changed({name: 2**40}, CAPACITY)
+    assert str(error.value) == f"{name}: {message}"
+
+
 def test_limits_beyond_the_capacity_are_refused(make_loop):
     loop = make_loop(max_num_seqs=8)
     with pytest.raises(LimitsError):

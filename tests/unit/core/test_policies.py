@@ -10,7 +10,7 @@ from headrace_engine.core.policy import FirstComeFirstServed
 from headrace_engine.core.preemption import MAX_PREEMPTIONS
 from headrace_engine.core.prefill_rate import PrefillRate
 from headrace_engine.core.priority import BEST_PRIORITY, WORST_PRIORITY
-from headrace_engine.core.tenants import Prices, Tenants
+from headrace_engine.core.tenants import Tenants
 
 
 def make(make_loop, name, *, tenants=None, age_s=1.0, prefill_tokens_per_s=1000.0, **values):
@@ -210,108 +210,6 @@ def test_who_names_no_deadline_is_served_among_the_rest(make_loop):
         if "patient" in loop.finished:
             break
     assert 25.0 < loop.requests["patient"].first_scheduled_s < 31.0
-
-
-# --- fair ---
-
-
-def test_a_flooding_tenant_does_not_delay_another(make_loop):
-    loop = make(make_loop, "fair", max_num_seqs=1)
-    for number in range(50):
-        loop.submit(f"flood{number}", 4, max_tokens=4, tenant="flood")
-    loop.steps(6)
-    loop.submit("quiet", 4, max_tokens=4, tenant="quiet")
-    loop.drain()
-    assert "quiet" in admitted(loop)[:3]
-
-
-def test_weights_divide_the_service(make_loop):
-    tenants = Tenants(Contract({"gold": Terms(weight=3.0)}))
-    loop = make(make_loop, "fair", tenants=tenants, max_num_seqs=1)
-    for number in range(60):
-        for tenant in ("gold", "plain"):
-            loop.submit(f"{tenant}{number}", 4, max_tokens=4, tenant=tenant)
-    while len(loop.finished) < 40:
-        loop.step()
-    assert sum(name.startswith("gold") for name in loop.finished) == pytest.approx(30, abs=1)
-
-
-@pytest.mark.parametrize("busy_requests", [60, 600])
-def test_an_idle_tenant_banks_no_credit_beyond_a_burst(make_loop, busy_requests):
-    """However long it was away, it is ahead by a burst, and from then on both are served the same."""
-    tenants = Tenants()
-    loop = make(make_loop, "fair", tenants=tenants, max_num_seqs=1, max_model_len=32)
-    loop.submit("early", 4, max_tokens=1, tenant="idle")
-    for number in range(busy_requests + 60):
-        loop.submit(f"busy{number}", 4, max_tokens=4, tenant="busy")
-    while len(loop.finished) < busy_requests:
-        loop.step()
-    for number in range(60):
-        loop.submit(f"back{number}", 4, max_tokens=4, tenant="idle")
-    before = len(admitted(loop))
-    while len(loop.finished) < busy_requests + 60:
-        loop.step()
-    back = [name.startswith("back") for name in admitted(loop)[before:]]
-    burst_requests = tenants.burst / (4 + 3 * 2.0)
-    assert tenants.burst == 2 * 32
-    assert sum(back) - (len(back) - sum(back)) == pytest.approx(burst_requests, abs=2)
-
-
-def test_an_idle_tenant_banks_no_credit_while_nobody_waits(make_loop):
-    tenants = Tenants()
-    loop = make(make_loop, "fair", tenants=tenants, max_num_seqs=8, max_model_len=16)
-    for number in range(20):
-        loop.submit(f"busy{number}", 4, max_tokens=4, tenant="busy")
-        loop.drain()
-    loop.submit("new", 4, max_tokens=4, tenant="new")
-    assert tenants.service("busy") - tenants.service("new") <= tenants.burst + 10
-
-
-def test_work_done_twice_is_charged_once(make_loop):
-    tenants = Tenants(prices=Prices(input=1.0, cached=0.0, output=2.0))
-    loop = make(make_loop, "fcfs", tenants=tenants, num_blocks=12, block_size=1, enable_prefix_caching=False)
-    for number in range(6):
-        loop.submit(f"r{number}", 2, max_tokens=4, tenant="a")
-    loop.drain()
-    assert loop.snapshot.preemptions_total
-    assert tenants.service("a") == 6 * (2 * 1.0 + 3 * 2.0)
-
-
-def test_a_long_answer_is_charged_while_it_is_generated(make_loop):
-    tenants = Tenants()
-    loop = make(make_loop, "fair", tenants=tenants, block_size=4)
-    loop.submit("answer", 4, max_tokens=100, tenant="a")
-    loop.steps(50)
-    assert tenants.service("a") == pytest.approx(4 * 1.0 + 49 * 2.0, abs=2.0 * 4)
-
-
-def test_a_chunk_is_charged_when_it_is_scheduled_and_an_abort_pays_for_no_more(make_loop):
-    tenants = Tenants()
-    loop = make(make_loop, "fair", tenants=tenants, max_num_batched_tokens=8)
-    loop.submit("book", 100, tenant="a")
-    loop.step()
-    loop.scheduler.abort("book")
-    assert tenants.service("a") == 8.0
-
-
-def test_found_tokens_are_cheaper_than_computed_ones(make_loop):
-    tenants = Tenants(prices=Prices(cached=0.25))
-    loop = make(make_loop, "fair", tenants=tenants, block_size=4)
-    prompt = list(range(9))
-    loop.submit("a", prompt, max_tokens=1, tenant="first")
-    loop.drain()
-    loop.submit("b", prompt, max_tokens=1, tenant="second")
-    start = tenants.service("second")
-    loop.drain()
-    assert tenants.service("second") - start == 8 * 0.25 + 1.0
-
-
-def test_tenants_that_are_gone_are_forgotten():
-    tenants = Tenants()
-    for number in range(100_000):
-        tenants.arrives(f"t{number}", float(number))
-    assert len(tenants._service) <= 2 * Tenants._MOST_REMEMBERED
-    assert len(tenants._around) <= Tenants.AROUND_S + 1
 
 
 # --- all of them ---
