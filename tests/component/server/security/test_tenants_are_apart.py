@@ -92,10 +92,14 @@ class TestWhatIsCached:
             assert cached(ask(server, "bolt", prompt + "y", **change)) == 0
             assert cached(ask(server, "acme", prompt + "z")) == PREFIX_TOKENS
 
-    def test_a_salt_of_the_clients_choice_is_refused(self, server) -> None:
-        headers = {"authorization": "Bearer sk-bolt"}
-        body = BODY | {"prompt": "a", "cache_salt": "acme"}
-        assert server.post("/v1/completions", body, headers=headers).json()["error"]["param"] == "cache_salt"
+    def test_a_salt_of_the_clients_choice_can_only_narrow(self, server) -> None:
+        prompt = next(unseen)
+        assert cached(ask(server, "acme", prompt)) == 0
+        assert cached(ask(server, "bolt", prompt, cache_salt="acme")) == 0
+        assert cached(ask(server, "acme", prompt, cache_salt="mine")) == 0
+        assert cached(ask(server, "bolt", prompt, cache_salt="mine")) == 0
+        assert cached(ask(server, "acme", prompt, cache_salt="mine")) == PREFIX_TOKENS - 4
+        assert cached(ask(server, "acme", prompt)) == PREFIX_TOKENS - 4
 
     def test_a_guess_at_anothers_prompt_takes_as_many_steps_as_any_other(self, server) -> None:
         def steps(tenant: str, prompt: str) -> int:
