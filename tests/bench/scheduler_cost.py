@@ -8,27 +8,38 @@ are CPU times of the thread, the best of several rounds, so that a busy machine 
 """
 
 import platform
+import statistics
 import time
 
 from headrace_engine.core.limits import Capacity, Limits
 from headrace_engine.core.plan import Outcome
 from headrace_engine.core.policies import PolicyName, policy_of
 from headrace_engine.core.prefill_rate import PrefillRate
+from headrace_engine.core.priority import WORST_PRIORITY
 from headrace_engine.core.request import Request
 from headrace_engine.core.scheduler import Scheduler
 from headrace_engine.core.tenants import Tenants
 
 NUM_RUNNING = 256
-QUEUES = (0, 100, 1_000, 10_000, 100_000)
-ROUNDS, STEPS_A_ROUND = 7, 40
+QUEUES = (0, 1_000, 10_000, 100_000)
+ROUNDS, STEPS_A_ROUND, REPEATS = 5, 20, 5
 BLOCK_SIZE, PROMPT_TOKENS, STEP_S = 16, 24, 0.025
 STOP_ID = 0
 
 
 class Load:
-    """A scheduler with full slots and a queue of requests of 50 tenants and 3 classes behind them."""
+    """A scheduler with full slots and a queue of requests of some tenants and classes behind them."""
 
-    def __init__(self, policy: PolicyName, num_waiting: int, num_running: int = NUM_RUNNING) -> None:
+    def __init__(
+        self,
+        policy: PolicyName,
+        num_waiting: int,
+        *,
+        num_running: int = NUM_RUNNING,
+        num_classes: int = 3,
+        num_tenants: int = 50,
+    ) -> None:
+        self._num_classes, self._num_tenants = num_classes, num_tenants
         tenants, rate = Tenants(), PrefillRate()
         self.scheduler = Scheduler(
             capacity=Capacity(num_running, 8192, 4096, num_running * 300, BLOCK_SIZE),
@@ -50,8 +61,8 @@ class Load:
             4000,
             0.0,
             stop_token_ids=frozenset([STOP_ID]),
-            priority=number % 3,
-            tenant=f"tenant-{number % 50}",
+            priority=number % self._num_classes,
+            tenant=f"tenant-{number % self._num_tenants}",
             queue_deadline_s=1e6,
             first_token_deadline_s=1e5 + number % 97,
         )
@@ -84,18 +95,31 @@ class Load:
         return 1e6 * min(self.run(STEPS_A_ROUND, end_one_in) for _ in range(ROUNDS))
 
 
+def turnover(name: str, policy: PolicyName, **crowd: int) -> None:
+    """A row of the second table. A pair of loads is measured in turns, so that both see the same machine."""
+    loads = [Load(policy, count, **crowd) for count in (1_000, 10_000)]
+    pairs = [[load.cost_us(end_one_in=16) for load in loads] for _ in range(REPEATS)]
+    ratios = [long / short for short, long in pairs]
+    costs = " | ".join(f"{statistics.median(costs):.1f}" for costs in zip(*pairs, strict=True))
+    spread = f"{statistics.median(ratios):.2f} | {min(ratios):.2f}, {max(ratios):.2f}"
+    print(f"| {name} | {costs} | {spread} |", flush=True)
+
+
 def main() -> None:
     machine = platform.processor() or platform.machine()
     print(
         f"{machine}, Python {platform.python_version()}, {NUM_RUNNING} running; us per scheduled sequence\n"
     )
-    print("all decode (fcfs)   waiting      cost")
-    for num_waiting in QUEUES:
-        print(f"{num_waiting:27,}  {Load(PolicyName.FCFS, num_waiting).cost_us():8.2f}")
-    print("\nwith turnover       1,000 waiting   10,000 waiting   ratio")
+    print("\n| all decode, waiting: | " + " | ".join(f"{count:,}" for count in QUEUES) + " |")
+    print("|---" * (1 + len(QUEUES)) + "|")
+    costs = [Load(PolicyName.FCFS, count).cost_us() for count in QUEUES]
+    print("| `fcfs` | " + " | ".join(f"{cost:.1f}" for cost in costs) + " |", flush=True)
+    print("\n| one in 16 ends in every step, waiting: | 1,000 | 10,000 | ratio | from, to |")
+    print("|---" * 5 + "|")
     for policy in PolicyName:
-        short, long = (Load(policy, num_waiting).cost_us(end_one_in=16) for num_waiting in (1_000, 10_000))
-        print(f"{policy:18} {short:14.2f} {long:16.2f} {long / short:7.2f}")
+        turnover(f"`{policy}`", policy)
+    turnover("`fair`, 5,000 tenants", PolicyName.FAIR, num_tenants=5_000)
+    turnover("`slo`, 20 classes", PolicyName.SLO, num_classes=1 + WORST_PRIORITY)
     step_us = 64 * Load(PolicyName.FCFS, 0, num_running=64).cost_us()
     speed = 1e6 * STEP_S / step_us
     print(

@@ -4,7 +4,8 @@
 
 DIRECTORY is a model's, such as that of `headrace models list`. The clock counts the CPU time of the process,
 one thread, so that other work on the machine disturbs the figures little; arrivals are scaled to the step of
-the idle engine. Each figure is the median of the repeats, with the least and the most.
+the idle engine. Each figure is the median of the repeats; ratios are taken within a repeat, whose arrivals
+are the same, and shown from the least to the most. A repeat takes about 80 s.
 """
 
 import statistics
@@ -25,10 +26,8 @@ from headrace_engine.core.policies import PolicyName
 from headrace_engine.core.step_model import StepModel
 from headrace_engine.runner.model_runner import ModelRunner
 
-COUNT = 20
+COUNT = 12
 """Requests of the quiet tenant in a repeat."""
-FIRST_COME_COUNT = 4
-"""They wait for minutes."""
 
 
 def real(directory: Path) -> Compute:
@@ -68,17 +67,18 @@ def fitted(compute: Compute) -> StepModel:
 
 
 def table(title: str, rows: dict[str, list[float]], unit: str) -> None:
-    """The median of each row, and how many times the first row's that is."""
-    first_s = statistics.median(next(iter(rows.values())))
-    print(f"\n| {title} | ms | spread | {unit} |\n|---|---|---|---|")
+    """The median of each row, and how many times the first row's of the same repeat that is."""
+    first_s = next(iter(rows.values()))
+    print(f"\n| {title} | ms | {unit} | from, to |\n|---|---|---|---|")
     for name, values in rows.items():
-        middle_s = statistics.median(values)
-        spread = f"{1000 * min(values):.0f} to {1000 * max(values):.0f}"
-        print(f"| {name} | {1000 * middle_s:.0f} | {spread} | {middle_s / first_s:.2f} |", flush=True)
+        ratios = [value_s / of_s for value_s, of_s in zip(values, first_s, strict=False)]
+        spread = f"{min(ratios):.2f}, {max(ratios):.2f}" if len(ratios) > 1 else ""
+        middle_ms = 1000 * statistics.median(values)
+        print(f"| {name} | {middle_ms:.0f} | {statistics.median(ratios):.2f} | {spread} |", flush=True)
 
 
 def itl_of_streams(compute: Compute, step_s: float, model: StepModel, repeats: int) -> None:
-    most_ms = max(1, round(1200 * step_s))
+    most_ms = max(1, round(1250 * step_s))
     cases: dict[str, Callable[[], tuple[float, float | None]]] = {
         "no prompts": lambda: stream_itl_s(compute, step_s, bursts=False),
         "`max_num_batched_tokens` 16": lambda: stream_itl_s(compute, step_s, max_num_batched_tokens=16),
@@ -87,7 +87,7 @@ def itl_of_streams(compute: Compute, step_s: float, model: StepModel, repeats: i
             compute, step_s, max_step_ms=most_ms, step_model=model
         ),
         "unchunked": lambda: stream_itl_s(compute, step_s),
-        "static": lambda: stream_itl_s(compute, step_s, static=True),
+        "static batches": lambda: stream_itl_s(compute, step_s, static=True),
     }
     itl_s, ttft_s = defaultdict[str, list[float]](list), defaultdict[str, list[float]](list)
     for _ in range(repeats):
@@ -97,7 +97,7 @@ def itl_of_streams(compute: Compute, step_s: float, model: StepModel, repeats: i
             if ttft is not None:
                 ttft_s[name].append(ttft)
     table("ITL of 8 streams while prompts come, p95", itl_s, "of idle")
-    table("TTFT of those prompts, p95", ttft_s, "of the first")
+    table("TTFT of those prompts, p95", ttft_s, "of a budget of 16")
 
 
 def ttft_of_tenants(compute: Compute, token_s: float, repeats: int) -> None:
@@ -109,8 +109,8 @@ def ttft_of_tenants(compute: Compute, token_s: float, repeats: int) -> None:
         ttft_s["alone"].append(scenario.p95_s(quiet))
         for name, flood in FLOOD_SHAPES.items():
             ttft_s[f"`fair`, {name}"].append(scenario.p95_s(quiet, flood))
-    first_come = Scenario(compute, token_s, FIRST_COME_COUNT)
-    ttft_s["`fcfs`, chat"].append(first_come.p95_s(quiet, FLOOD_SHAPES["chat"], policy=PolicyName.FCFS))
+    one = Scenario(compute, token_s, count=1)
+    ttft_s["`fcfs`, chat, its first"].append(one.p95_s(quiet, FLOOD_SHAPES["chat"], policy=PolicyName.FCFS))
     table("TTFT of a tenant beside one that floods, p95", ttft_s, "of alone")
 
 

@@ -174,7 +174,7 @@ class Scheduler:
         """Plan the next step. Every plan, an empty one too, is committed or failed before the next."""
         assert self._under_way is None, "commit or fail the plan under way before making the next"
         self._step_id += 1
-        step = Step(self._step_id, self._limits, self.step_model, self._capacity.block_size)
+        step = Step(self._step_id, self._limits, self.step_model)
         plan = self._under_way = self._planner.fill(step, self._limits, now_s)
         self._life.queue.step(now_s)
         self._life.computing = True

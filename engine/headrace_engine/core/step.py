@@ -8,6 +8,10 @@ from headrace_engine.core.plan import Hold, Load, Plan, Row, Scoring, new_row
 from headrace_engine.core.request import Request
 from headrace_engine.core.step_model import NO_WORK, StepModel, StepWork
 
+LEAST_CHUNK_TOKENS = 8
+"""However little time is left, one prefill goes on by this much: none is starved, and a step that has to read
+the weights anyway is hardly longer for it.
+"""
 YIELDING_SHARE = 8
 """A prompt that yields adds nothing to a step that has computed this part of its budget in prompts."""
 
@@ -15,9 +19,7 @@ YIELDING_SHARE = 8
 class Step:
     """A throw-away budget. Decodes take their tokens whatever they cost; prefills share what they leave."""
 
-    def __init__(
-        self, step_id: int, limits: Limits, model: StepModel | None, least_chunk_tokens: int
-    ) -> None:
+    def __init__(self, step_id: int, limits: Limits, model: StepModel | None) -> None:
         self.step_id = step_id
         self.budget_tokens = limits.max_num_batched_tokens
         self.left_tokens = self.budget_tokens
@@ -27,8 +29,6 @@ class Step:
         self._chunk_tokens = limits.long_prefill_token_threshold or self.budget_tokens
         self._budget_s = limits.max_step_ms / 1000 if model else 0.0
         self._model = model
-        self._least_chunk_tokens = least_chunk_tokens
-        """However little time is left, one prefill goes on by this much: none is starved."""
         self._rows: list[Row] = []
         self._loads: list[Load] = []
         self._work = NO_WORK
@@ -143,7 +143,7 @@ class Step:
             return most_tokens
         chunk = self._model.chunk_within(self._work, start, most_tokens, self._budget_s)
         prefilled = len(self._rows) > self._num_decodes
-        return chunk if prefilled else max(chunk, min(self._least_chunk_tokens, most_tokens))
+        return chunk if prefilled else max(chunk, min(LEAST_CHUNK_TOKENS, most_tokens))
 
 
 def _scoring(request: Request, start: int, end: int) -> Scoring | None:

@@ -4,7 +4,7 @@ import random
 from collections.abc import Callable
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from headrace_engine.core.contract import Contract, Terms
@@ -114,27 +114,55 @@ class Simulation:
         self.scheduler.commit(plan, Outcome(sampled, 0.025), self.now_s)
         return [(row.request_id, row.start, list(row.token_ids), list(row.block_table)) for row in plan.rows]
 
+    def top_up(self, sizes: dict[str, tuple[int, int]]) -> None:
+        """Twelve requests of each tenant, of at most these sizes, that have not ended."""
+        for tenant, size in sizes.items():
+            while sum(1 for name in self.scheduler._life.requests if name.startswith(tenant)) < 12:
+                self.submit(tenant, *size)
 
-@given(seed=st.integers(0, 2**32), heavy=st.sampled_from([1.0, 3.0]))
-def test_the_service_gap_of_two_busy_tenants_stays_within_the_bound(seed, heavy):
+    def gap(self) -> float:
+        return self.tenants.service("a") - self.tenants.service("b")
+
+    def bound(self, longest_prompt: int) -> float:
+        """VTC's, for two that both wait: twice the dearest prompt, or the output that a pool holds."""
+        pool_tokens = self.capacity.num_blocks * self.capacity.block_size
+        return 2 * max(self.prices.input * longest_prompt, self.prices.output * pool_tokens)
+
+
+@given(seed=st.integers(0, 2**32), heavy=st.sampled_from([0.25, 1.0, 3.0]), away_steps=st.integers(0, 60))
+def test_the_service_gap_of_two_busy_tenants_stays_within_the_bound(seed, heavy, away_steps):
+    """From when both wait: also where one of them was away, for however long."""
     world = Simulation(PolicyName.FAIR, seed, {"a": heavy})
     sizes = {"a": (30, 20), "b": (world.random.choice([3, 30]), world.random.choice([2, 20]))}
-    for tenant, size in sizes.items():
-        for _ in range(12):
-            world.submit(tenant, *size)
-    pool_tokens = world.capacity.num_blocks * world.capacity.block_size
-    bound = 2 * max(world.prices.input * 30, world.prices.output * pool_tokens)
-    start = world.tenants.service("a") - world.tenants.service("b")
-    for _ in range(150):
-        for tenant, size in sizes.items():
-            while sum(1 for name in world.scheduler._life.requests if name.startswith(tenant)) < 12:
-                world.submit(tenant, *size)
+    for _ in range(away_steps):
+        world.top_up({"b": sizes["b"]})
         world.step()
-        gap = world.tenants.service("a") - world.tenants.service("b") - start
-        assert abs(gap) <= bound
+    world.top_up(sizes)
+    start, bound = world.gap(), world.bound(30) / min(1.0, heavy)
+    for _ in range(150):
+        world.top_up(sizes)
+        world.step()
+        assert abs(world.gap() - start) <= bound
+
+
+@settings(max_examples=40)
+@given(seed=st.integers(0, 2**32))
+def test_whoever_keeps_asking_is_never_behind_by_more_than_a_burst_and_a_turn(seed):
+    """Tenants come and go at random; one asks all the time, and is behind nobody for longer than that."""
+    world = Simulation(PolicyName.FAIR, seed)
+    names = "bcd"
+    for _ in range(150):
+        world.top_up({"a": (30, 20)})
+        if world.random.random() < 0.2:
+            for _ in range(world.random.randint(1, 8)):
+                world.submit(world.random.choice(names))
+        world.step()
+        ahead = max(world.tenants.service(name) for name in names) - world.tenants.service("a")
+        assert ahead <= world.bound(30) / 2
 
 
 @pytest.mark.parametrize("policy", PolicyName)
+@settings(max_examples=40)
 @given(seed=st.integers(0, 2**32))
 def test_the_same_calls_give_the_same_plans(policy, seed):
     def history() -> list[object]:

@@ -3,6 +3,7 @@
 import pytest
 
 from headrace_engine.core.plan import Hold
+from headrace_engine.core.step import LEAST_CHUNK_TOKENS
 from headrace_engine.core.step_model import StepModel, StepWork
 
 MODEL = StepModel(
@@ -40,12 +41,12 @@ def test_a_prefill_takes_only_the_time_that_decodes_leave(make_loop):
 
 
 def test_however_little_time_is_left_one_prefill_goes_on(make_loop):
-    loop = make_loop(step_model=MODEL, max_step_ms=1, block_size=4)
+    loop = make_loop(step_model=MODEL, max_step_ms=1)
     loop.submit("chat", 4)
-    loop.submit("book", 9)
+    loop.submit("book", 2 * LEAST_CHUNK_TOKENS + 1)
     assert loop.step() == {"chat": 4}
-    assert loop.step() == {"chat": 1, "book": 4}
-    assert loop.step() == {"chat": 1, "book": 4}
+    assert loop.step() == {"chat": 1, "book": LEAST_CHUNK_TOKENS}
+    assert loop.step() == {"chat": 1, "book": LEAST_CHUNK_TOKENS}
     assert loop.step() == {"chat": 1, "book": 1}
 
 
