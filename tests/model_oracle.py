@@ -5,12 +5,13 @@ logits differ in the last digits. Where the two best tokens are closer than that
 comparison ends there.
 """
 
-from dataclasses import dataclass
+from collections import defaultdict
+from dataclasses import dataclass, field
 
 import torch
 
 from headrace_engine.core.limits import Capacity, Limits
-from headrace_engine.core.plan import Preempted, Scheduled, Tokens
+from headrace_engine.core.plan import Preempted, PromptLogprobs, Scheduled, Tokens
 from headrace_engine.core.request import Request
 from headrace_engine.core.sampling import Sampling
 from headrace_engine.core.scheduler import Scheduler
@@ -26,6 +27,8 @@ class Served:
     preemptions: int = 0
     steps: int = 0
     cached_tokens: int = 0
+    logprobs: dict[str, list] = field(default_factory=lambda: defaultdict(list))
+    prompt_logprobs: dict[str, list] = field(default_factory=lambda: defaultdict(list))
 
 
 def load(directory, *, backend="auto", dtype="float32", num_blocks=256):
@@ -50,8 +53,12 @@ def serve(
     num_blocks=256,
     sampling=None,
     arrivals=None,
+    leaders=None,
 ):
-    """All prompts through the real scheduler, request r at step `arrivals[r]`; the output of each."""
+    """All prompts through the real scheduler, request r at step `arrivals[r]`; the output of each.
+
+    `sampling` is for all, or a list with one for each.
+    """
     capacity = Capacity(max_num_seqs, max_num_batched_tokens, 512, num_blocks, BLOCK_SIZE)
     scheduler = Scheduler(capacity=capacity, limits=Limits.of(capacity))
     waiting = list(enumerate(prompts))
@@ -60,14 +67,17 @@ def serve(
         for entry in [entry for entry in waiting if not arrivals or arrivals[entry[0]] <= served.steps]:
             number, prompt = entry
             waiting.remove(entry)
-            request = Request(
-                f"r{number}", tuple(prompt), max_tokens, 0.0, sampling or Sampling(temperature=0)
-            )
+            own = sampling[number] if isinstance(sampling, list) else sampling
+            request = Request(f"r{number}", tuple(prompt), max_tokens, 0.0, own or Sampling(temperature=0))
+            request.leader = leaders[number] if leaders else ""
             assert scheduler.submit(request, 0.0) is None
         plan = scheduler.schedule(0.0)
         for event in scheduler.commit(plan, runner.run(plan), 0.0):
             if isinstance(event, Tokens):
                 served.tokens[event.request_id] += event.token_ids
+                served.logprobs[event.request_id] += event.logprobs or ()
+            if isinstance(event, PromptLogprobs):
+                served.prompt_logprobs[event.request_id] += event.logprobs
             served.preemptions += isinstance(event, Preempted)
             served.cached_tokens += event.cached_tokens if isinstance(event, Scheduled) else 0
         served.steps += 1

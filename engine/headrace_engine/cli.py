@@ -114,7 +114,18 @@ def serve(
         int | None, _flag(MODEL, "Longest sequence; the model's own if left out.", "--max-model-len", min=2)
     ] = None,
     threads: Annotated[int | None, _flag(MODEL, "Compute threads.", "--threads", min=1)] = None,
-    seed: Annotated[int, _flag(MODEL, "For requests that bring none.", "--seed", min=0, max=2**63 - 1)] = 0,
+    seed: Annotated[
+        int | None,
+        _flag(
+            *(
+                MODEL,
+                "Draw alike after every start for requests that bring no seed.",
+                "--seed",
+            ),
+            min=0,
+            max=2**63 - 1,
+        ),
+    ] = None,
     max_num_seqs: Annotated[int, _flag(LIMITS, "Most requests in a step.", "--max-num-seqs", min=1)] = 128,
     max_num_batched_tokens: Annotated[
         int, _flag(LIMITS, "Most tokens in a step.", "--max-num-batched-tokens", min=1)

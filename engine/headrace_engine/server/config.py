@@ -27,7 +27,7 @@ class ServeConfig:
     admin: AdminCredentials = field(default_factory=AdminCredentials)
     dtype: str = "auto"
     threads: int | None = None
-    seed: int = 0
+    seed: int | None = None
     max_model_len: int | None = None
     max_num_seqs: int = 128
     max_num_batched_tokens: int = 2048

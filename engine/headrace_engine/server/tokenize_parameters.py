@@ -6,6 +6,8 @@ from pydantic import Field
 
 from headrace_engine.server.parameters import Conversation, Strict, TokenId
 
+MAX_TOKENS = 1 << 20
+"""A body has room for fewer, unless the context is very long."""
 ModelName = Annotated[str, Field(min_length=1, max_length=256)]
 
 
@@ -23,4 +25,4 @@ class TokenizeChat(Conversation):
 
 class Detokenize(Strict):
     model: ModelName | None = None
-    tokens: Annotated[list[TokenId], Field(fail_fast=True)]
+    tokens: Annotated[list[TokenId], Field(max_length=MAX_TOKENS, fail_fast=True)]

@@ -63,6 +63,27 @@ def test_top_p_of_what_top_k_left():
     assert counts[2:].sum() == 0
 
 
+def test_min_p_keeps_what_is_likely_beside_the_likeliest():
+    logits = torch.tensor([[math.log(p) for p in (0.5, 0.3, 0.15, 0.05)]])
+    counts = drawn(logits, Sampling(temperature=1.0, min_p=0.29), 2000)
+    assert counts[3] == 0
+    assert abs(counts[0] - 0.5 / 0.95) < 2e-3
+
+
+def test_top_p_is_of_what_min_p_left():
+    logits = torch.tensor([[math.log(p) for p in (0.5, 0.3, 0.15, 0.05)]])
+    counts = drawn(logits, Sampling(temperature=1.0, min_p=0.5, top_p=0.62), 2000)
+    assert counts[2:].sum() == 0
+    counts = drawn(logits, Sampling(temperature=1.0, min_p=0.5, top_p=0.63), 2000)
+    assert abs(counts[0] - 0.625) < 2e-3
+
+
+def test_min_p_that_leaves_more_than_the_candidates_widens():
+    logits = torch.zeros(1, VOCABULARY)
+    tokens = {sample(logits, [Draw(Sampling(temperature=1.0, min_p=0.5), u / 50)])[0] for u in range(50)}
+    assert len(tokens) == 50
+
+
 def test_a_flat_distribution_widens_beyond_the_candidates():
     logits = torch.zeros(1, VOCABULARY)
     tokens = {sample(logits, [Draw(Sampling(temperature=1.0, top_p=0.9), u / 50)])[0] for u in range(50)}
@@ -92,7 +113,7 @@ def test_two_stage_candidates_are_the_exact_best(seed, count):
 
 
 def test_a_row_is_drawn_alike_alone_and_among_others():
-    logits = logits_of(6, rows=6)
+    logits = logits_of(6, rows=7)
     draws = [
         Draw(Sampling(temperature=0), 0.0),
         Draw(Sampling(temperature=0.7), 0.31),
@@ -100,6 +121,7 @@ def test_a_row_is_drawn_alike_alone_and_among_others():
         Draw(Sampling(temperature=1.0, top_p=0.9), 0.93),
         Draw(Sampling(temperature=1.0), 0.999999999),
         Draw(Sampling(temperature=2.0, top_p=0.99, top_k=500), 0.5),
+        Draw(Sampling(temperature=2.0, min_p=0.01), 0.8),
     ]
     together = sample(logits, draws)
     assert together == [sample(logits[row : row + 1], [draw])[0] for row, draw in enumerate(draws)]
