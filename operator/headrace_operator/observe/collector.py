@@ -89,14 +89,15 @@ class Collector:
             self._count(result.reason)
             logger.debug("no sample: %s: %s", result.reason, result.message, extra={"pod": target.pod_uid})
             return
-        self._count("Implausible" if result.implausible else "Ok")
-        window_s = self._window_s(service)
-        self.windows_of(service["metadata"]["uid"]).record(
+        window_s, windows = self._window_s(service), self.windows_of(service["metadata"]["uid"])
+        windows.record(
             target.pod_uid,
             sample(result, metrics=metrics, at_s=self._wall_clock()),
             longest_break_s=window_s,
             retention_s=window_s,
         )
+        newest = windows.latest(target.pod_uid)
+        self._count("Implausible" if newest is not None and newest.implausible else "Ok")
 
     def _metrics(self, service: Mapping[str, Any]) -> MetricMap:
         spec = self._specs.of(service)
