@@ -74,7 +74,9 @@ def test_every_object_is_labeled_and_in_the_release_namespace(render: Render) ->
 def test_the_operator_has_no_right_on_secrets_and_none_that_escalates(render: Render) -> None:
     for values in ((), ("watchNamespaces={team-a}",)):
         for rule in rules(render(*values)):
-            assert not {"secrets", "*", "pods/exec", "serviceaccounts/token", "nodes"} & set(rule["resources"])
+            assert not {"secrets", "*", "pods/exec", "serviceaccounts/token", "nodes"} & set(
+                rule["resources"]
+            )
             assert not {"*", "delete", "deletecollection", "bind", "escalate", "impersonate"} & set(
                 rule["verbs"]
             )
@@ -187,3 +189,14 @@ def test_a_value_that_means_nothing_is_refused_by_name(value: str, complaint: st
     done = helm("template", "headrace", str(CHART), "--kube-version", "1.34.0", "--set", value)
     assert done.returncode != 0
     assert complaint in done.stderr
+
+
+def test_pod_monitors_of_services_take_a_right_that_is_there_only_where_they_are_wanted(
+    render: Render,
+) -> None:
+    def monitored(objects: list[Object]) -> list[Object]:
+        return [rule for rule in rules(objects) if rule["apiGroups"] == ["monitoring.coreos.com"]]
+
+    assert monitored(render()) == []
+    [rule] = monitored(render("monitoring.podMonitor.enabled=true"))
+    assert (rule["resources"], "delete" in rule["verbs"]) == (["podmonitors"], False)

@@ -56,3 +56,10 @@ def test_any_json_in_place_of_a_part_of_the_status(raw):
 @given(spec_documents())
 def test_every_spec_of_the_strategy_is_accepted(spec):
     assert isinstance(parse({**resource(), "spec": spec}), ServiceSpec)
+
+
+@given(spec_documents(), st.dictionaries(texts, texts, max_size=4), st.dictionaries(texts, texts, max_size=4))
+def test_no_annotation_and_no_label_of_a_service_changes_what_it_is(spec, annotations, labels):
+    annotations |= {"headrace.dev/paused": "true", "headrace.dev/image": "evil:1"}
+    marked = {**resource()["metadata"], "annotations": annotations, "labels": labels}
+    assert parse({**resource(), "spec": spec}) == parse({"metadata": marked, "spec": spec})

@@ -47,9 +47,27 @@ def test_variables_are_read_and_a_flag_wins_over_its_variable():
     assert (config.http_port, config.log_level) == (9001, "info")
 
 
+def test_what_the_chart_writes_as_json_is_read():
+    variables = {
+        "HEADRACE_OPERATOR_ENGINE_IMAGE": "engine:1",
+        "HEADRACE_OPERATOR_METRICS_FROM": '[{"namespaceSelector": {}}]',
+        "HEADRACE_OPERATOR_POD_MONITORS": "true",
+        "HEADRACE_OPERATOR_POD_MONITOR_LABELS": '{"release": "prometheus"}',
+    }
+    config = OperatorConfig.load(variables)
+    assert config.metrics_from == ({"namespaceSelector": {}},)
+    assert (config.pod_monitors, config.pod_monitor_labels) == (True, {"release": "prometheus"})
+
+
 @pytest.mark.parametrize(
     ("variable", "value"),
-    [("SCRAPE_INTERVAL_S", "0"), ("HTTP_PORT", "x"), ("LOG_LEVEL", "loud"), ("LEASE_DURATION_S", "1")],
+    [
+        ("SCRAPE_INTERVAL_S", "0"),
+        ("HTTP_PORT", "x"),
+        ("LOG_LEVEL", "loud"),
+        ("LEASE_DURATION_S", "1"),
+        ("METRICS_FROM", "["),
+    ],
 )
 def test_a_wrong_variable_is_named(variable, value):
     with pytest.raises(ConfigError, match=f"HEADRACE_OPERATOR_{variable}"):
