@@ -32,7 +32,7 @@ from headrace_engine.server.rules import Rules
 from headrace_engine.server.serve import EngineProcess
 
 CALLS = 300
-"""A model of thirty layers makes about so many calls a step, and lets go of the interpreter's lock in each."""
+"""A model of thirty layers makes about so many calls a step; in each it lets go of the interpreter's lock."""
 KINDS = {
     "waits 10 ms": (10.0, 0.0),
     "makes 300 calls in 10 ms": (10.0, 0.3),
@@ -129,6 +129,7 @@ class BenchProcess:
     kind: str
     streams: int
     told: Path
+    pid: int | None = None
 
     def start(self) -> socket.socket:
         near, far = socket.socketpair()

@@ -27,6 +27,10 @@ log = logging.getLogger(__name__)
 class CoreHost(Protocol):
     """Runs one engine core."""
 
+    @property
+    def pid(self) -> int | None:
+        """Its process, if it has one of its own."""
+
     def start(self) -> socket.socket:
         """HTTP's end of the link. Raises `OSError` where nothing can be started."""
 
@@ -41,6 +45,8 @@ class CoreHost(Protocol):
 
 class ThreadHost:
     """A core on threads of this process; `load` brings the model and its tokenizer."""
+
+    pid = None
 
     def __init__(self, load: Callable[[], LoadedModel]) -> None:
         self._load = load

@@ -9,7 +9,7 @@ import logging
 import time
 from collections.abc import Callable, Iterable, Sequence
 
-from headrace_engine.core.plan import Finished
+from headrace_engine.core.plan import Finished, Rejection
 from headrace_engine.core.request import FinishReason, Request
 from headrace_engine.link import reports
 from headrace_engine.link.client import CoreLink
@@ -22,6 +22,10 @@ log = logging.getLogger(__name__)
 
 Observer = Callable[[StepReport], None]
 """Told of every report, on the event loop, before any stream is."""
+Refusal = Callable[[Request, Rejection], None]
+"""Told of a request that the core was not even asked to take."""
+
+UNANSWERED_BESIDE = 64
 
 
 class Engine:
@@ -31,10 +35,13 @@ class Engine:
         self,
         model: ServedModel,
         link: CoreLink,
+        rules: Rules,
         observers: Sequence[Observer],
         *,
+        enable_prefix_caching: bool,
         on_failure: Callable[[], None],
         on_submit: Sequence[Callable[[Sequence[Request]], None]] = (),
+        on_refusal: Refusal = lambda _request, _rejection: None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.model = model
@@ -43,6 +50,7 @@ class Engine:
         self._link = link
         self._observers = tuple(observers)
         self._on_submit = tuple(on_submit)
+        self._on_refusal = on_refusal
         self._on_failure = on_failure
         self._failed = False
         self._requests: dict[str, Request] = {}
@@ -53,15 +61,20 @@ class Engine:
         self._ended, self._read = asyncio.Event(), asyncio.Event()
         self._ended.set()
         self._read.set()
+        self._rules = rules
         link.listen(self._receive, self._fail)
+        link.open(rules, enable_prefix_caching=enable_prefix_caching)
 
     def submit(self, requests: Sequence[Request]) -> Mailbox:
         """Offers requests together; their events come into one mailbox, until `leave`."""
-        if not self._failed:
-            self._link.submit(requests)
+        mailbox = Mailbox()
         for told in self._on_submit:
             told(requests)
-        mailbox = Mailbox()
+        if self.num_unanswered + len(requests) > self._most_unanswered:
+            self._refuse(requests, mailbox)
+            return mailbox
+        if not self._failed:
+            self._link.submit(requests)
         self._unread.add(mailbox)
         self._ended.clear()
         self._read.clear()
@@ -108,10 +121,26 @@ class Engine:
     async def set_rules(self, rules: Rules, *, new_policy: bool) -> None:
         """Active from the step after this returns, all of them or none."""
         await self._link.set_rules(rules, new_policy=new_policy)
+        self._rules = rules
 
     def close_admission(self) -> None:
         """From here on every new request is refused as `draining`."""
         self._link.close_admission()
+
+    @property
+    def _most_unanswered(self) -> int:
+        """Twice what the core can hold. It answers between two steps: what comes and goes during a long one
+        piles up on the way, and must end somewhere.
+        """
+        limits = self._rules.limits
+        return 2 * (limits.max_num_seqs + limits.max_num_queued_reqs) + UNANSWERED_BESIDE
+
+    def _refuse(self, requests: Sequence[Request], mailbox: Mailbox) -> None:
+        message = "The engine has not answered for more requests than its queue holds."
+        for request in requests:
+            rejection = Rejection("queue_full_requests", message)
+            self._on_refusal(request, rejection)
+            mailbox.put(Refused(request.request_id, rejection))
 
     def _receive(self, report: bytes) -> None:
         if self._failed:

@@ -18,6 +18,8 @@ from datetime import UTC, datetime
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from prometheus_client import ProcessCollector
+
 from headrace_engine.core.contract import Contract
 from headrace_engine.core.limits import Limits
 from headrace_engine.link.client import CoreLink, CoreLostError
@@ -139,6 +141,8 @@ class EngineProcess:
         model = await self._loaded(link)
         config, limits, names = self._config, self._limits, self._config.names
         metrics = Metrics(model_name=names[0], max_model_len=model.capacity.max_model_len, slo=config.slo)
+        if self._host.pid is not None:
+            ProcessCollector("headrace_core", lambda: str(self._host.pid), registry=metrics.registry)
         records = Records()
         traces = self._traces
         traced = () if traces is None else (traces.ended,)
@@ -148,9 +152,11 @@ class EngineProcess:
         rules = Rules(limits, config.scheduling_policy, contract)
         observers = (recorder.record, records.record)
         engine = Engine(
-            *(model, link, observers),
+            *(model, link, rules, observers),
+            enable_prefix_caching=config.enable_prefix_caching,
             on_failure=self._engine_failed,
             on_submit=() if traces is None else (traces.submitted,),
+            on_refusal=recorder.refuse,
         )
         recorder.record_start(model.capacity, _cache_facts(model, config))
         capacity = model.capacity
@@ -170,7 +176,6 @@ class EngineProcess:
             api_keys=api_keys,
             started_unix_s=now_unix_s(),
         )
-        link.open(rules, enable_prefix_caching=config.enable_prefix_caching)
         self.service.open(self._serving)
         self._on_ready(self._serving)
 

@@ -77,6 +77,11 @@ class Recorder:
             self._step(report.step, report.limits)
         self._gauges(report)
 
+    def refuse(self, request: Request, rejection: Rejection) -> None:
+        """One that the engine core was never asked to take."""
+        self._metrics.received.inc()
+        self._refused(request, rejection, self._clock())
+
     def record_start(self, capacity: Capacity, cache: dict[str, str]) -> None:
         """What does not change while the engine runs."""
         for entry in fields(capacity):
