@@ -1,6 +1,6 @@
 """The two apps, serving and admin: routes, errors in OpenAI's shape, the guard around both.
 
-No documentation routes, no cross-origin headers, no redirects. Whatever a client sends, the framework's own
+No pages of documentation, no cross-origin headers, no redirects. Whatever a client sends, the framework's own
 error pages are never what it gets.
 """
 
@@ -22,6 +22,7 @@ from headrace_engine.server.errors import ApiError, failed, invalid
 from headrace_engine.server.guard import Guard, OnAnswer
 from headrace_engine.server.health_routes import health_routes
 from headrace_engine.server.openai_routes import openai_routes
+from headrace_engine.server.openapi_routes import openapi_routes
 from headrace_engine.server.responses import CLIENT_CLOSED_REQUEST, error_response
 from headrace_engine.server.service import Service
 from headrace_engine.server.telemetry_routes import telemetry_routes
@@ -48,6 +49,7 @@ def serving_app(service: Service) -> ASGIApp:
         service,
         openai_routes(service),
         tokenize_routes(service),
+        openapi_routes(service),
         asks=[Depends(identify)],
         asks_nothing=health_routes(service),
         on_answer=answered,

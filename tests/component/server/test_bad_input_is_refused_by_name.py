@@ -242,7 +242,6 @@ def test_a_body_is_plain_json(server, headers, status) -> None:
         ("GET", "/", 404),
         ("GET", "/docs", 404),
         ("GET", "/redoc", 404),
-        ("GET", "/openapi.json", 404),
         ("GET", "/v1/admin/limits", 404),
         ("GET", "/v1/chat/completions", 405),
         ("OPTIONS", "/v1/chat/completions", 405),
