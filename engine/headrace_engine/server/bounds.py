@@ -17,8 +17,10 @@ from headrace_engine.server.seeds import Seeds, nth_of
 
 DEFAULT_COMPLETION_TOKENS = 16
 """OpenAI's default of `max_tokens` for completions; a chat may fill the context."""
-MAX_SCORES = 262_144
-"""Log probabilities that one answer may hold: some 40 MB of it, while it is made."""
+MAX_SCORES = 32_768
+"""Log probabilities that one answer may hold: writing them takes a tenth of a second, in which nobody else is
+served. What is streamed is written as it comes.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,7 +149,7 @@ def _scorable_tokens(wanted: Wanted) -> int | None:
     if left < 0:
         name = "logprobs" if parameters.prompt_logprobs is None else "prompt_logprobs"
         raise invalid(name, f"One answer holds at most {MAX_SCORES} log probabilities: ask for fewer.")
-    if parameters.num_logprobs is None:
+    if parameters.num_logprobs is None or parameters.stream:
         return None
     return left // (len(wanted.prompts) * parameters.num_candidates * (1 + parameters.num_logprobs))
 

@@ -1,7 +1,7 @@
 """How tokens and their log probabilities are written: OpenAI's two shapes, and vLLM's for prompts.
 
-Entries become JSON one by one as they come. An answer may hold many thousands: as Python objects they would
-take ten times the memory, and all of it at once.
+Entries become JSON one by one as they come, in one buffer. An answer may hold many thousands: as Python
+objects they would take ten times the memory, and all of it at once.
 """
 
 from collections.abc import Iterable, Sequence
@@ -50,30 +50,48 @@ class Spelling:
             return prefix + "".join(f"\\x{byte:02x}" for byte in spelled)
 
 
+class JsonList:
+    """A JSON list, each entry written as it comes.
+
+    The serializer's result takes a KiB of memory however short the entry is, so it is copied and given back.
+    """
+
+    def __init__(self) -> None:
+        self._entries = bytearray()
+
+    def add(self, entry: Any) -> None:
+        if self._entries:
+            self._entries += b","
+        self._entries += orjson.dumps(entry)
+
+    def take(self) -> bytes:
+        """The list; it is empty after that."""
+        entries, self._entries = self._entries, bytearray()
+        return b"[%b]" % entries
+
+
 class ChatLogprobs:
     """`{"content": [...], "refusal": null}` of what was added since it was last taken."""
 
     def __init__(self, spelling: Spelling) -> None:
         self._spelling = spelling
-        self._entries: list[bytes] = []
+        self._content = JsonList()
 
     def add(self, tokens: Iterable[ScoredToken]) -> None:
-        self._entries += map(self._entry, tokens)
+        for token in tokens:
+            self._content.add(self._entry(token))
 
     def take(self) -> bytes:
-        entries, self._entries = self._entries, []
-        return b'{"content":[%b],"refusal":null}' % b",".join(entries)
+        return b'{"content":%b,"refusal":null}' % self._content.take()
 
-    def _entry(self, token: ScoredToken) -> bytes:
+    def _entry(self, token: ScoredToken) -> dict[str, Any]:
         assert token.logprobs is not None
         told = token.logprobs
         tops = zip(told.top_ids, told.top_logprobs, strict=True)
-        return orjson.dumps(
-            {
-                **self._named(token.token_id, told.logprob),
-                "top_logprobs": [self._named(token_id, logprob) for token_id, logprob in tops],
-            }
-        )
+        return {
+            **self._named(token.token_id, told.logprob),
+            "top_logprobs": [self._named(token_id, logprob) for token_id, logprob in tops],
+        }
 
     def _named(self, token_id: int, logprob: float) -> dict[str, Any]:
         return {
@@ -102,23 +120,20 @@ class CompletionLogprobs:
     def __init__(self, spelling: Spelling, num_top: int) -> None:
         self._spelling = spelling
         self._num_top = num_top
-        self._entries: list[tuple[bytes, bytes, bytes, bytes]] = []
+        self._offsets, self._logprobs, self._names, self._likeliest = (JsonList() for _ in range(4))
 
     def add(self, tokens: Iterable[ScoredToken]) -> None:
-        self._entries += map(self._entry, tokens)
+        for token in tokens:
+            told = token.logprobs
+            self._offsets.add(token.offset)
+            self._logprobs.add(None if told is None else max(told.logprob, LEAST_LOGPROB))
+            self._names.add(self._name(token.token_id))
+            self._likeliest.add(None if told is None else self._tops(token.token_id, told))
 
     def take(self) -> bytes:
-        entries, self._entries = self._entries, []
-        lists = [b",".join(values) for values in zip(*entries, strict=True)] or [b"", b"", b"", b""]
-        return b'{"text_offset":[%b],"token_logprobs":[%b],"tokens":[%b],"top_logprobs":[%b]}' % tuple(lists)
-
-    def _entry(self, token: ScoredToken) -> tuple[bytes, bytes, bytes, bytes]:
-        told = token.logprobs
-        return (
-            b"%d" % token.offset,
-            b"null" if told is None else orjson.dumps(max(told.logprob, LEAST_LOGPROB)),
-            orjson.dumps(self._name(token.token_id)),
-            b"null" if told is None else orjson.dumps(self._tops(token.token_id, told)),
+        lists = (self._offsets, self._logprobs, self._names, self._likeliest)
+        return b'{"text_offset":%b,"token_logprobs":%b,"tokens":%b,"top_logprobs":%b}' % tuple(
+            each.take() for each in lists
         )
 
     def _tops(self, token_id: int, told: TokenLogprobs) -> dict[str, float]:
@@ -139,11 +154,11 @@ def prompt_logprobs(
     spelling: Spelling, token_ids: Sequence[int], scores: Sequence[TokenLogprobs], num_top: int
 ) -> bytes:
     """VLLM's list: null for the first token, for each other one its own and the likeliest, by id."""
-    entries = [
-        orjson.dumps(_ranked(spelling, token_id, told, num_top))
-        for token_id, told in zip(token_ids[1:], scores, strict=True)
-    ]
-    return b"[%b]" % b",".join([b"null", *entries])
+    entries = JsonList()
+    entries.add(None)
+    for token_id, told in zip(token_ids[1:], scores, strict=True):
+        entries.add(_ranked(spelling, token_id, told, num_top))
+    return entries.take()
 
 
 def _ranked(spelling: Spelling, token_id: int, told: TokenLogprobs, num_top: int) -> dict[str, Any]:

@@ -16,6 +16,7 @@ from pathlib import Path
 
 from headrace_engine.core.limits import Capacity
 from headrace_engine.core.plan import Outcome, Plan, Row
+from headrace_engine.core.sampling import TokenLogprobs
 from headrace_engine.link.hosts import ThreadHost
 from headrace_engine.runner.tokenizer import Tokenizer
 from headrace_engine.server.config import ServeConfig
@@ -41,7 +42,18 @@ class Arithmetic:
 
     def run(self, plan: Plan) -> Outcome:
         time.sleep(STEP_S)
-        return Outcome({row.request_id: [self._next(row)] for row in plan.rows if self._write(row)}, STEP_S)
+        sampled = {row.request_id: [self._next(row)] for row in plan.rows if self._write(row)}
+        scores = {
+            row.request_id: [scored(row.sampling.logprobs)]
+            for row in plan.rows
+            if row.sampled_rows and row.sampling.logprobs is not None
+        }
+        of_prompts = {
+            row.request_id: [scored(row.sampling.prompt_logprobs or 0) for _ in row.scoring.successors]
+            for row in plan.rows
+            if row.scoring is not None
+        }
+        return Outcome(sampled, STEP_S, scores, of_prompts)
 
     def _write(self, row: Row) -> int:
         for offset, token_id in enumerate(row.token_ids):
@@ -55,6 +67,13 @@ class Arithmetic:
     @staticmethod
     def _slot(row: Row, position: int) -> int:
         return row.block_table[position // BLOCK_SIZE] * BLOCK_SIZE + position % BLOCK_SIZE
+
+
+def scored(num_top: int) -> TokenLogprobs:
+    """The token is none of its alternatives."""
+    return TokenLogprobs(
+        -9.87654321, 99, tuple(range(40, 40 + num_top)), tuple(-0.123456789 - n for n in range(num_top))
+    )
 
 
 class Pulse:

@@ -44,6 +44,22 @@ def test_logprobs_of_a_whole_vocabulary_are_refused(target, count) -> None:
     assert (answer.status, (answer.param or "")[-8:]) == (400, "logprobs")
 
 
+MOST_SCORES = 32_768
+SCORED = {
+    "a prompt, itself": completion(prompt=[50] * (MOST_SCORES - 8), prompt_logprobs=0),
+    "a prompt, with 20 others": completion(prompt=[50] * (MOST_SCORES // 21 - 2), prompt_logprobs=20),
+    "an echo, itself": completion(prompt=[50] * (MOST_SCORES - 8), echo=True, logprobs=0),
+    "eight echoes": completion(prompt=[50] * (MOST_SCORES // 8 - 2), echo=True, logprobs=0, n=8),
+}
+
+
+@pytest.mark.parametrize("body", SCORED.values(), ids=SCORED)
+def test_as_many_log_probabilities_as_may_be_cost_little_and_more_are_refused(target, body) -> None:
+    told = "logprobs" if body.get("echo") else "prompt_logprobs"
+    assert target.unharmed(post(body))[0].status == 200
+    refused(target, body | {"prompt": body["prompt"] + [50] * 20}, param=told)
+
+
 @pytest.mark.parametrize("name", ["stop", "stop_token_ids"])
 def test_half_a_million_stop_strings_are_refused_on_every_route(target, name) -> None:
     """They cost 54 s, and the first fix left other routes open."""
