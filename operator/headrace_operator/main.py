@@ -42,6 +42,7 @@ from headrace_operator.run.http import build_app, serve
 from headrace_operator.run.metrics import OperatorMetrics
 from headrace_operator.run.queue import WorkQueue
 from headrace_operator.run.reconcile import Reconciler
+from headrace_operator.run.rest import Rest
 from headrace_operator.run.service_metrics import ServiceMetrics
 from headrace_operator.run.supervisor import Supervisor
 from headrace_operator.run.workers import Workers
@@ -101,6 +102,7 @@ class Operator:
         metrics = OperatorMetrics(registry)
         self._queue, self._leadership = WorkQueue(clock=clock), Leadership(clock)
         self._store, self._specs = Store(self._kinds, wake=self._queue.add), Specs()
+        self._rest = Rest(self._queue.add)
         self._client = KubeClient(
             configuration,
             timeout_s=config.api_timeout_s,
@@ -146,6 +148,7 @@ class Operator:
             clock=clock,
             is_leader=self._leadership.valid,
             count=metrics.scraped,
+            tell=self._rest.scraped,
         )
 
     def _build_workers(self, ownership: PodOwnership, metrics: OperatorMetrics, admin_keys: str) -> Workers:
@@ -177,6 +180,7 @@ class Operator:
             collector=self._collector,
             actor=actor,
             settings=settings,
+            rest=self._rest,
             interval_s=self._config.reconcile_interval_s,
             wall_clock=wall_clock,
             count_decision=metrics.decided,

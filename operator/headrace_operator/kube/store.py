@@ -21,6 +21,7 @@ class Store:
     def __init__(self, kinds: Iterable[Kind], *, wake: Callable[[Key], None]) -> None:
         self._objects: dict[Kind, dict[Key, Object]] = {kind: {} for kind in kinds}
         self._pods_of: dict[Key, set[Key]] = {}
+        self._revisions: dict[Key, int] = {}
         self._deleted: OrderedDict[str, None] = OrderedDict()
         self._wake = wake
 
@@ -34,6 +35,10 @@ class Store:
         """The pods that bear the service's label. A label proves nothing: see `observe.ownership`."""
         pods = self._objects[PODS]
         return [pods[pod] for pod in sorted(self._pods_of.get(key, ()))]
+
+    def revision(self, key: Key) -> int:
+        """Another number after each change of the service or of anything of its."""
+        return self._revisions.get(key, 0)
 
     def put(self, kind: Kind, obj: Object) -> None:
         """Take in an object as a watch told it. Anything that is no object of the API is ignored."""
@@ -91,7 +96,7 @@ class Store:
             self._index_pod(name, held, obj)
         self._objects[kind][name] = _slim(obj)
         for key in {_service_of(kind, name, obj), _service_of(kind, name, held)} - {None}:
-            self._wake(key)  # type: ignore[arg-type]
+            self._tell(key)  # type: ignore[arg-type]
 
     def _drop(self, kind: Kind, name: Key) -> None:
         held = self._objects[kind].pop(name)
@@ -99,7 +104,14 @@ class Store:
             self._index_pod(name, held, None)
         key = _service_of(kind, name, held)
         if key is not None:
-            self._wake(key)
+            self._tell(key)
+
+    def _tell(self, key: Key) -> None:
+        if key in self._objects[INFERENCE_SERVICES]:
+            self._revisions[key] = self.revision(key) + 1
+        else:
+            self._revisions.pop(key, None)
+        self._wake(key)
 
     def _index_pod(self, name: Key, before: Object | None, after: Object | None) -> None:
         was, now = _service_of(PODS, name, before), _service_of(PODS, name, after)

@@ -12,8 +12,9 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from headrace_operator.api.spec import Invalid
+from headrace_operator.kube.kinds import Key
 from headrace_operator.observe.exposition import Exposition
-from headrace_operator.observe.sample import sample
+from headrace_operator.observe.sample import PodSample, sample
 from headrace_operator.observe.scraper import ScrapeFailure, Scraper, Target
 from headrace_operator.observe.specs import Specs
 from headrace_operator.observe.targets import Targets
@@ -30,7 +31,9 @@ DEFAULT_WINDOW_S = 300.0
 
 
 class Collector:
-    """`wall_clock` is Unix seconds, `clock` monotonic; `count` is told the outcome of each scrape."""
+    """`wall_clock` is Unix seconds, `clock` monotonic; `count` is told the outcome of each scrape,
+    `tell` each sample after the pod's one before.
+    """
 
     def __init__(
         self,
@@ -43,6 +46,7 @@ class Collector:
         clock: Callable[[], float],
         is_leader: Callable[[], bool],
         count: Callable[[str], None],
+        tell: Callable[[Key, PodSample | None, PodSample], None],
     ) -> None:
         self._targets = targets
         self._specs = specs
@@ -52,6 +56,7 @@ class Collector:
         self._clock = clock
         self._is_leader = is_leader
         self._count = count
+        self._tell = tell
         self._turns = Turns(interval_s)
         self._windows: dict[str, ServiceWindows] = {}
 
@@ -90,6 +95,7 @@ class Collector:
             logger.debug("no sample: %s: %s", result.reason, result.message, extra={"pod": target.pod_uid})
             return
         window_s, windows = self._window_s(service), self.windows_of(service["metadata"]["uid"])
+        before = windows.latest(target.pod_uid)
         windows.record(
             target.pod_uid,
             sample(result, metrics=metrics, at_s=self._wall_clock()),
@@ -97,6 +103,8 @@ class Collector:
             retention_s=window_s,
         )
         newest = windows.latest(target.pod_uid)
+        if newest is not None:
+            self._tell(Key(service["metadata"]["namespace"], service["metadata"]["name"]), before, newest)
         self._count("Implausible" if newest is not None and newest.implausible else "Ok")
 
     def _metrics(self, service: Mapping[str, Any]) -> MetricMap:

@@ -11,7 +11,7 @@ from headrace_operator.kube.coverage import Coverage
 from headrace_operator.run.metrics import OperatorMetrics
 from headrace_operator.run.queue import WorkQueue
 
-BEAT_S = 1.0
+BEAT_S = 0.25
 MAX_LOOP_LAG_S = 5.0
 MAX_STORE_AGE_S = 900.0
 MAX_QUEUE_AGE_S = 300.0
@@ -38,7 +38,7 @@ class Health:
             before_s = self.clock()
             await asyncio.sleep(BEAT_S)
             self._beat_s = self.clock()
-            self.metrics.loop_lag_s.set(max(0.0, self._beat_s - before_s - BEAT_S))
+            self.metrics.loop_lag_s.observe(max(0.0, self._beat_s - before_s - BEAT_S))
             self.metrics.leader.set(1 if self.is_leader() else 0)
             self.metrics.queue_depth.set(len(self.queue))
             self.metrics.queue_age_s.set(self.queue.oldest_age_s())

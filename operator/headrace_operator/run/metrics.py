@@ -3,6 +3,7 @@
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
 RECONCILE_BUCKETS_S = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
+LAG_BUCKETS_S = (0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 5)
 REQUEST_BUCKETS_S = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10)
 
 
@@ -20,8 +21,11 @@ class OperatorMetrics:
         self.store_age_s = Gauge(
             "headrace_operator_store_age_seconds", "Time since the oldest full LIST.", registry=registry
         )
-        self.loop_lag_s = Gauge(
-            "headrace_operator_loop_lag_seconds", "How late the event loop last woke.", registry=registry
+        self.loop_lag_s = Histogram(
+            "headrace_operator_loop_lag_seconds",
+            "How late the event loop woke, a few times a second.",
+            buckets=LAG_BUCKETS_S,
+            registry=registry,
         )
         self._reconciles = Counter(
             "headrace_operator_reconciles", "Ended reconciles by result.", ["result"], registry=registry

@@ -25,6 +25,7 @@ from headrace_operator.observe.collector import Collector
 from headrace_operator.observe.ownership import PodOwnership
 from headrace_operator.observe.specs import Specs
 from headrace_operator.run.act import Actor
+from headrace_operator.run.rest import Rest, is_at_rest
 
 ENGINE_RETRY_S = 2.0
 
@@ -41,6 +42,7 @@ class Reconciler:
     collector: Collector
     actor: Actor
     settings: Settings
+    rest: Rest
     interval_s: float
     wall_clock: Callable[[], float]
     count_decision: Callable[[str, str], None]
@@ -50,6 +52,7 @@ class Reconciler:
         """Seconds after which to look again; None where there is nothing (any more) to look at."""
         service = self.store.get(INFERENCE_SERVICES, *key)
         if service is None or "deletionTimestamp" in service["metadata"]:
+            self.rest.forget(key)
             return None
         spec, now_s = self.specs.of(service), self.wall_clock()
         try:
@@ -70,7 +73,8 @@ class Reconciler:
             told = decide(observation, spec, settings=self.settings, now_s=now_s).words
             await self.actor.act(told, service=service, observation=observation)
             raise acted.refused
-        wake_after_s = min(self.interval_s, plan.wake_after_s or self.interval_s)
+        intervals = self.rest.intervals(key, at_rest=is_at_rest(plan, observation, spec))
+        wake_after_s = min(intervals * self.interval_s, plan.wake_after_s or float("inf"))
         return min(wake_after_s, ENGINE_RETRY_S) if acted.engine_errors else wake_after_s
 
     def _count(self, plan: Plan, observation: Observation) -> None:

@@ -87,7 +87,7 @@ def start_operator(
 
     def start(*, ready: bool = True, **variables: str) -> OperatorProcess:
         own = {"WATCH_NAMESPACES": namespace.name, "POD_NAME": f"operator-{len(started)}"}
-        operator = launch(tmp_path / f"operator-{len(started)}.log", **own, **variables)
+        operator = launch(tmp_path / f"operator-{len(started)}.log", **(own | variables))
         started.append(operator)
         if ready:
             operator.wait_ready()

@@ -29,6 +29,7 @@ from headrace_operator.observe.targets import Targets
 from headrace_operator.run.act import Actor
 from headrace_operator.run.engine_calls import EngineCalls
 from headrace_operator.run.reconcile import Reconciler
+from headrace_operator.run.rest import Rest
 
 NOW_S = 1_800_000_000.0
 KEY = Key("default", "chat")
@@ -148,6 +149,7 @@ async def operator(cluster: Cluster) -> AsyncIterator[Reconciler]:
                 clock=time.monotonic,
                 is_leader=leadership.valid,
                 count=lambda _result: None,
+                tell=lambda _key, _before, _now: None,
             ),
             actor=Actor(
                 client=client,
@@ -158,6 +160,7 @@ async def operator(cluster: Cluster) -> AsyncIterator[Reconciler]:
                 count_write=lambda _kind: None,
             ),
             settings=SETTINGS,
+            rest=Rest(lambda _key: None),
             interval_s=5.0,
             wall_clock=lambda: NOW_S,
             count_decision=lambda _action, _reason: None,
