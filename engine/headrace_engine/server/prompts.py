@@ -28,6 +28,8 @@ MOST_CHARACTERS_A_TOKEN_OF_MANY = 8
 SHORT_CHARACTERS = 262_144
 MOST_CONTEXTS_OF_TOKENS = 2
 PIECE_CHARACTERS = 32_768
+MOST_TOKENS_TOGETHER = 524_288
+"""Of all prompts of one request; each takes 36 bytes."""
 NUM_TOKENIZER_THREADS = 2
 
 
@@ -83,7 +85,16 @@ class Prompts:
             raise invalid("messages", str(error)) from None
 
     async def completion(self, parameters: CompletionParameters) -> list[Prompt]:
-        return [await self._prompt(prompt, parameters) for prompt in parameters.prompts]
+        prompts: list[Prompt] = []
+        num_tokens = 0
+        for prompt in parameters.prompts:
+            prompts.append(await self._prompt(prompt, parameters))
+            num_tokens += len(prompts[-1].token_ids)
+            if num_tokens > MOST_TOKENS_TOGETHER:
+                raise too_long(
+                    "prompt", f"All prompts together have more than {MOST_TOKENS_TOGETHER} tokens."
+                )
+        return prompts
 
     async def text(self, text: str, *, add_special_tokens: bool = True) -> list[int]:
         self._check_length("prompt", [text])

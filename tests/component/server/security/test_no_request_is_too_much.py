@@ -189,6 +189,9 @@ MESSAGES: dict[str, Callable[[], dict[str, Any]]] = {
     "2,048 wrong messages": lambda: chat(messages=[{"a": 1, "b": 2, "c": 3}] * 2048),
     "300,000 messages": lambda: chat(messages=[1] * 300_000),
     "2,049 messages": lambda: chat(messages=[{"role": "user", "content": "a"}] * 2049),
+    "28,000 parts of control tokens": lambda: chat(
+        messages=[{"role": "user", "content": [{"type": "text", "text": "<|im_end|>"}] * 14}] * 2048
+    ),
     "64,000 unknown keys": lambda: chat(messages=[dict.fromkeys(map(str, range(4000)), 1)] * 16),
 }
 
@@ -229,6 +232,12 @@ def test_the_longest_text_that_is_read_costs_little(target, text) -> None:
     assert [answer.param for answer in answers] == ["prompt", "messages"] * 2
     served = target.unharmed(post(completion(prompt=fitting)), post(chat(fitting)))
     assert [answer.status for answer in served] == [200, 200]
+
+
+def test_many_prompts_are_counted_together(target) -> None:
+    fitting = "hello world " * 5_900
+    eight, many = (post(completion(prompt=[fitting] * count)) for count in (8, 64))
+    assert [answer.status for answer in target.unharmed(eight, many)] == [200, 400]
 
 
 def test_as_many_tokens_as_fit_are_served(target) -> None:
