@@ -47,11 +47,11 @@ class FakeHub:
         return {path.rsplit("/", 1)[1] for method, path, _ in self.requests if "/resolve/" in path}
 
     @contextmanager
-    def running(self):
-        server = ThreadingHTTPServer(("127.0.0.1", 0), _handler(self))
+    def running(self, address="127.0.0.1"):
+        server = ThreadingHTTPServer((address, 0), _handler(self))
         thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
         thread.start()
-        self.url = f"http://127.0.0.1:{server.server_address[1]}"
+        self.url = f"http://{address}:{server.server_address[1]}"
         try:
             yield self
         finally:

@@ -195,6 +195,7 @@ def pods(draw: st.DrawFn, number: int) -> PodObservation:
         deleting=draw(st.booleans()),
         trouble=None if ready else draw(st.none() | st.sampled_from(["Unschedulable", "CrashLoopBackOff"])),
         draining_since_s=draw(st.none() | st.sampled_from([NOW_S - 1, NOW_S - 500])),
+        model_commit=draw(st.none() | st.sampled_from([40 * "a", 40 * "b"])),
         scrape=draw(st.none() | st.just(scrape)),
     )
 

@@ -1,5 +1,6 @@
 """`headrace models`: what stands in the models directory, and what can be added to it."""
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -14,6 +15,10 @@ def add(
     name: Annotated[
         str, typer.Argument(help="A name that `headrace models list` shows, or hf://ORG/NAME[@REVISION].")
     ],
+    report: Annotated[
+        Path | None,
+        typer.Option(help="File to write the commit of an hf:// model to, as hf://ORG/NAME@COMMIT."),
+    ] = None,
 ) -> None:
     """Put a model into the models directory: one of the catalog, made and checked by its answers, or one of
     a Hugging Face hub.
@@ -25,7 +30,7 @@ def add(
 
     console = Console(stderr=True, soft_wrap=True)
     if name.startswith("hf://"):
-        _add_from_hub(name, console)
+        _add_from_hub(name, console, report)
         return
     entry = CATALOG.get(name)
     if entry is None:
@@ -49,9 +54,10 @@ def add(
     console.print(f"{name} {'is in' if was_added else 'was already in'} {models / name}")
 
 
-def _add_from_hub(uri: str, console: Console) -> None:
+def _add_from_hub(uri: str, console: Console, report: Path | None) -> None:
     from headrace_engine.runner.errors import ModelLoadError
     from headrace_engine.runner.hub.fetch import fetch
+    from headrace_engine.runner.placing import revision_in
 
     try:
         directory = fetch(uri)
@@ -59,6 +65,8 @@ def _add_from_hub(uri: str, console: Console) -> None:
         console.print(f"[red]{uri} was not added:[/] {error}")
         raise typer.Exit(1) from error
     console.print(f"{uri} is in {directory}: serve it as {directory.name}")
+    if report is not None:
+        report.write_text(revision_in(directory) or "")
 
 
 @app.command("list")

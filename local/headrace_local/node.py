@@ -75,6 +75,8 @@ class Node:
             "clusterDomain": CLUSTER_DOMAIN,
             "resolvConf": str(self.directory / "resolv.conf"),
             "failSwapOn": False,
+            # How late a pod sees that a ConfigMap changed: a minute would make every trial of it long.
+            "syncFrequency": "10s",
             "evictionHard": {
                 "memory.available": "100Mi",
                 "nodefs.available": "1%",

@@ -15,6 +15,8 @@ STATUS_FIELD_MANAGER = "headrace-status"
 CONTAINER = "engine"
 FETCH_CONTAINER = "fetch"
 """Downloads the model before the engine starts."""
+TERMINATION_LOG = "/dev/termination-log"
+"""What a container writes there as it ends stands in its pod's status."""
 GPU_CLASS_LABEL = "nvidia.com/gpu.product"
 HTTP_PORT = 8000
 ADMIN_PORT = 8001

@@ -10,7 +10,7 @@ from typing import Any
 
 from headrace_operator.api.rollout_memory import RolloutMemory, rollout_document
 from headrace_operator.api.status import Change, Condition, Input, Rejection, Setting
-from headrace_operator.api.status_resource import MAX_HISTORY, MAX_MESSAGE_LENGTH
+from headrace_operator.api.status_resource import MAX_COMMITS, MAX_HISTORY, MAX_MESSAGE_LENGTH
 from headrace_operator.api.units import decimal_text, time_s, time_text
 
 _MEASURED = frozenset({"observed"})
@@ -30,6 +30,7 @@ class StatusView:
     setting: Setting
     selector: str
     url: str
+    model_commits: Sequence[str]
     limits_are_tuned: bool
     limits_since_s: float
     slo_key: str
@@ -56,6 +57,7 @@ def status_document(view: StatusView) -> dict[str, Any]:
             "desiredReplicas": view.setting.replicas,
             "selector": view.selector,
             "url": view.url,
+            "model": {"commits": list(view.model_commits[:MAX_COMMITS])} if view.model_commits else None,
             "summary": {
                 "ready": f"{view.ready_replicas}/{view.setting.replicas}",
                 "limits": f"{limits.max_num_seqs}/{limits.max_num_batched_tokens}",

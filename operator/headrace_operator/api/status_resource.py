@@ -12,6 +12,7 @@ from headrace_operator.api.rules import Part
 
 MAX_HISTORY = 10
 MAX_INPUTS, MAX_ALTERNATIVES = 24, 12
+MAX_COMMITS = 8
 MAX_MESSAGE_LENGTH = 1024
 
 Word = Annotated[str, StringConstraints(max_length=63)]
@@ -61,6 +62,14 @@ class ObservedStatus(Part):
     waiting: Number | None = Field(None, description="Requests that wait, in the mean.")
     kv_usage: Number | None = Field(None, description="Share of the KV cache in use.")
     preemptions_per_minute: Number | None = Field(None, description="Requests that lost their KV blocks.")
+
+
+class ModelStatus(Part):
+    """What a downloaded model came to."""
+
+    commits: Annotated[
+        list[Annotated[str, StringConstraints(max_length=40)]], Field(max_length=MAX_COMMITS)
+    ] = Field(description="Commits that ready pods serve. More than one: a branch changed between two pods.")
 
 
 class SloStatus(Part):
@@ -235,6 +244,7 @@ class StatusPart(Part):
     url: Annotated[str, StringConstraints(max_length=256)] | None = Field(
         None, description="Base URL of the OpenAI API inside the cluster."
     )
+    model: ModelStatus | None = Field(None, description="What a downloaded model came to.")
     summary: SummaryStatus | None = Field(None, description="What `kubectl get infs` prints.")
     active_limits: LimitsStatus | None = Field(None, description="Limits that engines run with now.")
     observed: ObservedStatus | None = Field(None, description="One window of measurements.")

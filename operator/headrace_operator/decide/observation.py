@@ -98,6 +98,8 @@ class PodObservation:
     replica_set: str | None = None
     template: str | None = None
     """Digest of the pod template that it was made of."""
+    model_commit: str | None = None
+    """Of a downloaded model, the commit that it serves."""
     is_left_alone: bool = False
     """Node autoscalers are asked to spare it."""
     scrape: Scrape | None = None

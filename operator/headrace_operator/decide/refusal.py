@@ -74,12 +74,16 @@ def accepted(observation: Observation, spec: ServiceSpec, *, is_written: bool) -
     if not is_written and known is not None and known.reason in {FORBIDDEN, WRITE_REFUSED}:
         return Finding(kind, "False", known.reason, known.message)
     if not spec.model.is_pinned:
-        message = (
-            f"{spec.model.uri} may change between two pods: set model.revision to the commit that "
-            "the engine's log names"
-        )
-        return Finding(kind, "True", UNPINNED_REVISION, message)
+        return Finding(kind, "True", UNPINNED_REVISION, _unpinned(observation, spec))
     return Finding(kind, "True", "Valid", "the spec is being served")
+
+
+def _unpinned(observation: Observation, spec: ServiceSpec) -> str:
+    served = sorted({pod.model_commit for pod in observation.pods if pod.model_commit and not pod.deleting})
+    if len(served) > 1:
+        return f"{spec.model.uri} has changed: pods serve {' and '.join(served)}; set model.revision to one"
+    commit = served[0] if served else "a commit"
+    return f"{spec.model.uri} may change between two pods: set model.revision to {commit}"
 
 
 def _refusal(observation: Observation, generation: int, *, accepted: Finding, now_s: float) -> Plan:

@@ -65,6 +65,7 @@ def status_of(
         setting=verdict.setting,
         selector=selector_text(spec.name),
         url=service_url(spec.name, spec.namespace),
+        model_commits=sorted({pod.model_commit for pod in situation.supply.ready if pod.model_commit}),
         limits_are_tuned=verdict.setting.limits != _widest(situation),
         limits_since_s=(previous.limits_since_s or now_s) if is_same_limits else now_s,
         slo_key=key,

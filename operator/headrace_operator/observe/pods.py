@@ -9,7 +9,7 @@ from headrace_operator.api.spec import Limits
 from headrace_operator.decide.observation import PodObservation, Scrape
 from headrace_operator.observe.ownership import controller_name
 from headrace_operator.observe.sample import PodSample
-from headrace_operator.observe.trouble import engine_status, trouble
+from headrace_operator.observe.trouble import engine_status, fetched_commit, trouble
 from headrace_operator.render.pod_template import template_hash
 from headrace_operator.runtimes.metric_map import Gauge
 
@@ -41,6 +41,7 @@ def observe_pod(
         replica_set=controller_name(pod),
         template=template_hash(pod),
         is_left_alone=LEFT_ALONE.items() <= annotations.items(),
+        model_commit=fetched_commit(status),
         scrape=_scrape(newest, told) if newest else None,
     )
 

@@ -4,6 +4,7 @@ A container that ended is in trouble until it is ready again, not only while it 
 same failure reads the same through all of a crash loop.
 """
 
+import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -13,6 +14,7 @@ from headrace_operator.observe.last_words import last_words
 
 STARTING_REASONS = frozenset({"ContainerCreating", "PodInitializing"})
 _OUT_OF_MEMORY = "OOMKilled"
+_FETCHED = re.compile(r"hf://[A-Za-z0-9._/-]{1,300}@([0-9a-f]{40})")
 
 Trouble = tuple[str | None, str | None]
 """One word and a message; both None where the pod is well or simply starting."""
@@ -40,6 +42,14 @@ def trouble(pod: Mapping[str, Any]) -> Trouble:
 def engine_status(status: Mapping[str, Any]) -> Mapping[str, Any]:
     """The state of the engine's container; empty before there is one."""
     return _named(status.get("containerStatuses"), CONTAINER)
+
+
+def fetched_commit(status: Mapping[str, Any]) -> str | None:
+    """The commit of a downloaded model, as the container that fetched it told; None where it told none."""
+    fetching = _named(status.get("initContainerStatuses"), FETCH_CONTAINER)
+    told = str(((fetching.get("state") or {}).get("terminated") or {}).get("message") or "")
+    found = _FETCHED.fullmatch(told.strip())
+    return found[1] if found is not None else None
 
 
 def _of_fetching(container: Mapping[str, Any], pod: Mapping[str, Any]) -> Trouble:

@@ -16,6 +16,7 @@ from headrace_operator.api.names import (
     LIMITS_KEY,
     SLO_ITL_KEY,
     SLO_TTFT_KEY,
+    TERMINATION_LOG,
     engine_name,
 )
 from headrace_operator.api.spec import ServiceSpec
@@ -76,7 +77,8 @@ class HeadraceEngine:
         """With the hub's token, which the serving container lacks."""
         if not spec.model.is_downloaded:
             return None
-        return Fetch(("models", "add", hub_name(spec.model)), (_HOME, *_CACHE, *hub_token(spec.model)))
+        arguments = ("models", "add", hub_name(spec.model), "--report", TERMINATION_LOG)
+        return Fetch(arguments, (_HOME, *_CACHE, *hub_token(spec.model)))
 
     def probes(self, spec: ServiceSpec) -> Mapping[str, Mapping[str, Any]]:
         ready = {"httpGet": {"path": "/readyz", "port": "http"}}
