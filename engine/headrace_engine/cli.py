@@ -107,6 +107,15 @@ def serve(
         list[str] | None,
         _flag(MODEL, "Name in the API; may be repeated.", "--served-model-name"),
     ] = None,
+    chat_template: Annotated[
+        Path | None,
+        _flag(
+            *(MODEL, "Jinja file that makes a prompt of a conversation; the model's own if left out."),
+            "--chat-template",
+            exists=True,
+            dir_okay=False,
+        ),
+    ] = None,
     dtype: Annotated[
         NumberType, _flag(MODEL, "In which numbers to compute; auto: by the processor.", "--dtype")
     ] = NumberType.AUTO,
@@ -236,6 +245,7 @@ def serve(
         admin_host=admin_host,
         admin_port=admin_port,
         admin=AdminCredentials(admin_public_keys, admin_token_file, pod_uid),
+        chat_template=chat_template,
         dtype=dtype.value,
         threads=threads,
         seed=seed,

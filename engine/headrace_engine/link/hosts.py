@@ -111,7 +111,7 @@ class ProcessHost:
     def tokenizer(self, directory: Path) -> Tokenizer:
         from headrace_engine.runner.tokenizer import Tokenizer as ModelTokenizer  # noqa: PLC0415 - 0.1 s
 
-        return ModelTokenizer.load(directory)
+        return ModelTokenizer.load(directory, chat_template=self._errand.config.chat_template)
 
     def end(self, timeout_s: float) -> str | None:
         if self._child is None:

@@ -41,16 +41,20 @@ class TemplateSource:
     tokens: Mapping[str, str]
 
     @classmethod
-    def read(cls, directory: Path) -> "TemplateSource | None":
-        """`chat_template.jinja`, else the one in `tokenizer_config.json`, else None.
+    def read(cls, directory: Path, given: Path | None = None) -> "TemplateSource | None":
+        """The `given` file, which may stand anywhere, else `chat_template.jinja`, else the one in
+        `tokenizer_config.json`, else None.
 
         Raises:
             ModelLoadError: a file that cannot be read, or a template that is too long.
         """
         config = read_json_if_there(directory, "tokenizer_config.json")
         text = _default(config.get("chat_template"))
-        if (directory / "chat_template.jinja").exists():
-            text = file_in(directory, "chat_template.jinja").read_text(encoding="utf-8")
+        path = given
+        if path is None and (directory / "chat_template.jinja").exists():
+            path = file_in(directory, "chat_template.jinja")
+        if path is not None:
+            text = _text_of(path)
         if not isinstance(text, str):
             return None
         if len(text) > _MAX_TEMPLATE_CHARACTERS:
@@ -140,6 +144,13 @@ def receive(pipe: BinaryIO | Any) -> dict[str, Any] | None:
         return None
     data = pipe.read(LENGTH.unpack(head)[0])
     return json.loads(data) if len(data) == LENGTH.unpack(head)[0] else None
+
+
+def _text_of(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise ModelLoadError(f"the chat template {path} cannot be read: {error}") from error
 
 
 def _default(templates: Any) -> Any:

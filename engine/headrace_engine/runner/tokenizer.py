@@ -47,9 +47,9 @@ class Tokenizer:
         self._byte_tokens = byte_token_ids(controlled) if self._bytes_of is None else frozenset()
 
     @classmethod
-    def load(cls, directory: Path) -> "Tokenizer":
+    def load(cls, directory: Path, *, chat_template: Path | None = None) -> "Tokenizer":
         """Reads `tokenizer.json` of a directory (or of a converted GGUF file), and the chat template where
-        there is one.
+        there is one; the file `chat_template` goes before the model's own.
 
         Raises:
             ModelLoadError: missing or malformed; the file is named.
@@ -68,10 +68,11 @@ class Tokenizer:
         for tokenizer in (plain, controlled):
             tokenizer.no_truncation()
             tokenizer.no_padding()
-        source = TemplateSource.read(directory)
+        source = TemplateSource.read(directory, chat_template)
         if source is None:
             log.warning(
-                "%s has no chat template: chat is refused. Add chat_template.jinja, or use /v1/completions",
+                "%s has no chat template: chat is refused. Start with --chat-template FILE, add "
+                "chat_template.jinja, or use /v1/completions",
                 directory,
             )
         return cls(plain, controlled, ChatTemplate(source) if source else None)
@@ -128,7 +129,7 @@ class Tokenizer:
         """
         if self._template is None:
             raise ChatTemplateError(
-                "this model has no chat template: use /v1/completions, or add chat_template.jinja"
+                "this model has no chat template: use /v1/completions, or start with --chat-template FILE"
             )
         shield = Shield(self._control)
         covered = shield.cover([_with_text_content(message) for message in messages])

@@ -25,6 +25,7 @@ class ServeConfig:
     admin_host: str = "127.0.0.1"
     admin_port: int = 8001
     admin: AdminCredentials = field(default_factory=AdminCredentials)
+    chat_template: Path | None = None
     dtype: str = "auto"
     threads: int | None = None
     seed: int | None = None

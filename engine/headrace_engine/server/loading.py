@@ -33,7 +33,7 @@ def load_model(config: ServeConfig) -> LoadedModel:
 
     return LoadedModel(
         runner=runner,
-        tokenizer=Tokenizer.load(directories[0]),
+        tokenizer=Tokenizer.load(directories[0], chat_template=config.chat_template),
         capacity=facts.capacity,
         vocab_size=facts.vocab_size,
         eos_token_ids=facts.eos_token_ids,

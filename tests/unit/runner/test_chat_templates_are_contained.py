@@ -5,6 +5,7 @@ import pytest
 from headrace_engine.runner.chat_template import ChatTemplate, ChatTemplateError, TemplateSource
 from headrace_engine.runner.errors import ModelLoadError
 from headrace_engine.runner.template_worker import compile_template, render_template
+from headrace_engine.runner.tokenizer import Tokenizer
 
 MESSAGE = {"role": "user", "content": "Hello"}
 
@@ -118,3 +119,21 @@ def test_a_conversation_that_costs_too_much_is_refused_and_the_next_one_served()
         with pytest.raises(ChatTemplateError, match="too much time"):
             template.render([message, message])
         assert template.render([message]) == "ok"
+
+
+def test_a_file_that_the_command_names_goes_before_the_models_own(tiny_model_dir, tmp_path):
+    path = tmp_path / "mine.jinja"
+    path.write_text("{% for m in messages %}{{ m.content }}!{% endfor %}")
+    own = Tokenizer.load(tiny_model_dir)
+    given = Tokenizer.load(tiny_model_dir, chat_template=path)
+    assert given.decode(given.apply_chat_template([MESSAGE])) == "Hello!"
+    assert own.apply_chat_template([MESSAGE]) != given.apply_chat_template([MESSAGE])
+
+
+@pytest.mark.parametrize("content", [None, b"\xff\xfe", b"{% for %}"])
+def test_a_file_that_is_no_template_is_named(tiny_model_dir, tmp_path, content):
+    path = tmp_path / "mine.jinja"
+    if content is not None:
+        path.write_bytes(content)
+    with pytest.raises(ModelLoadError, match="chat template"):
+        Tokenizer.load(tiny_model_dir, chat_template=path)
