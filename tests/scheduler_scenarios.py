@@ -27,16 +27,17 @@ def stream_itl_s(
     bursts: bool = True,
     static: bool = False,
     step_model: StepModel | None = None,
+    stream_tokens: int = STREAM_TOKENS,
     **changes: int,
 ) -> tuple[float, float | None]:
     """The p95 ITL of running streams while long prompts come, and the p95 TTFT of those prompts."""
-    arrivals = [Arrival(0.0, "streams", 16, STREAM_TOKENS) for _ in range(STREAMS)]
+    arrivals = [Arrival(0.0, "streams", 16, stream_tokens) for _ in range(STREAMS)]
     if bursts:
         gap_s = 22 * step_s
         arrivals += [Arrival(20 * step_s + gap_s * n, "bursts", LONG_PROMPT, 1) for n in range(60)]
     scheduler = new_scheduler(CAPACITY, limits(**changes), step_model=step_model, static_batches=static)
     drive = Drive(scheduler, compute, arrivals)
-    while len(drive.seen["streams"].itl_s) < STREAMS * (STREAM_TOKENS - 1):
+    while len(drive.seen["streams"].itl_s) < STREAMS * (stream_tokens - 1):
         drive.step()
     itl_s = quantile(drive.seen["streams"].itl_s, 0.95)
     while bursts and not drive.seen["bursts"].ttft_s:

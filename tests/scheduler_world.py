@@ -17,6 +17,7 @@ from headrace_engine.core.policies import PolicyName, policy_of
 from headrace_engine.core.preemption import MAX_PREEMPTIONS
 from headrace_engine.core.prefill_rate import PrefillRate
 from headrace_engine.core.request import FinishReason, Request, Status
+from headrace_engine.core.sampling import Sampling
 from headrace_engine.core.scheduler import Scheduler
 from headrace_engine.core.step_model import StepModel
 from headrace_engine.core.tenants import Tenants
@@ -42,7 +43,7 @@ class SchedulerWorld:
             prefill_rate=self.rate,
             enable_prefix_caching=caching,
             drafter=Guesser() if drafting else None,
-            step_model=StepModel(0.001, 0.001, 0.0002, 1e-6, 1e-6),
+            step_model=StepModel(0.001, 0.001, 0.0002, 1e-6, 1e-6) if caching else None,
             static_batches=static,
         )
         self.runner = SlotRunner(capacity.num_blocks, capacity.block_size)
@@ -60,6 +61,8 @@ class SchedulerWorld:
             prompt,
             draw["max_tokens"],
             self.now_s,
+            sampling=Sampling(prompt_logprobs=draw["prompt_logprobs"]),
+            leader=f"r{len(self.account.accepted) - 1}" if draw["follows"] else "",
             stop_token_ids=frozenset([STOP_ID] if draw["stops"] else []),
             min_tokens=draw["min_tokens"],
             block_salt=draw["salt"],
@@ -173,7 +176,9 @@ class SchedulerWorld:
             assert load.start < load.end
             self.loads[load.request_id] = load
         for request_id in plan.preempted:
+            # One that gave way may find room beside whom it gave way to.
             account.computed_until.pop(request_id, None)
+            before[request_id] = 0
         for row in plan.rows:
             account.check_row(row, before[row.request_id])
         return plan

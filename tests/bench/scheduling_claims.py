@@ -86,6 +86,9 @@ def itl_of_streams(compute: Compute, step_s: float, model: StepModel, repeats: i
         f"`max_step_ms` {most_ms}": lambda: stream_itl_s(
             compute, step_s, max_step_ms=most_ms, step_model=model
         ),
+        f"`max_step_ms` {most_ms}, learned": lambda: stream_itl_s(
+            compute, step_s, max_step_ms=most_ms, stream_tokens=300
+        ),
         "unchunked": lambda: stream_itl_s(compute, step_s),
         "static batches": lambda: stream_itl_s(compute, step_s, static=True),
     }

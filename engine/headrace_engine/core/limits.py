@@ -37,7 +37,7 @@ class Limits:
     max_num_partial_prefills: int = 0
     """Most prefills in one step that do not reach their end in it; 0 is no cap."""
     max_step_ms: int = 0
-    """Predicted time of a step that prefills keep within, if there is a step model; 0 is no cap."""
+    """Predicted time of a step that prefills keep within; 0 is no cap."""
     max_step_keys: int = 0
     """Most step keys, such as adapters, running together; 0 is no cap."""
     max_num_queued_reqs: int = 1024

@@ -39,6 +39,7 @@ from headrace_engine.core.request import FinishReason, Request, Status
 from headrace_engine.core.sampling import TokenLogprobs
 from headrace_engine.core.snapshot import Snapshot
 from headrace_engine.core.step import Step
+from headrace_engine.core.step_learner import StepLearner
 from headrace_engine.core.step_model import StepModel
 from headrace_engine.core.tenants import Tenants
 
@@ -69,8 +70,8 @@ class Scheduler:
         self._life = Lifecycle(self._kv, waiting, Tenants() if tenants is None else tenants)
         self._planner = Planner(self._life, drafter, static_batches=static_batches)
         self._life.tenants.longest_tokens = most_total_tokens(capacity)
-        self.step_model = step_model
-        """What `max_step_ms` is predicted by; without one that limit has no effect."""
+        self._given_model = step_model
+        self._learner = StepLearner()
         self.prefill_rate = PrefillRate() if prefill_rate is None else prefill_rate
         self._closed = False
         self._step_id = 0
@@ -92,6 +93,13 @@ class Scheduler:
         """
         limits.validate(self._capacity)
         self._limits = limits
+
+    @property
+    def step_model(self) -> StepModel | None:
+        """What `max_step_ms` is predicted by: the one given, or what the engine's own steps have taught; None
+        until there were enough.
+        """
+        return self._given_model or self._learner.model
 
     @property
     def tenants(self) -> Tenants:
@@ -260,7 +268,9 @@ class Scheduler:
         return list(self._life.computed())
 
     def _measure(self, plan: Plan, outcome: Outcome) -> None:
-        """How fast a step full of prompts was."""
+        """How long such a step takes, and how fast one full of prompts is."""
+        if plan.rows:
+            self._learner.observe(plan.work, outcome.duration_s)
         full = 2 * plan.num_prefill_tokens >= plan.budget_tokens or Hold.BUDGET in plan.holds
         if full and plan.num_prefill_tokens:
             self.prefill_rate.observe(plan.num_prefill_tokens, outcome.duration_s)

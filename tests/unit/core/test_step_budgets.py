@@ -50,10 +50,15 @@ def test_however_little_time_is_left_one_prefill_goes_on(make_loop):
     assert loop.step() == {"chat": 1, "book": 1}
 
 
-def test_without_a_model_milliseconds_limit_nothing(make_loop):
-    loop = make_loop(max_step_ms=1)
-    loop.submit("book", 60)
+def test_without_a_model_milliseconds_limit_nothing_until_steps_have_taught_one(make_loop):
+    """Each step of this loop takes 10 ms, whatever is in it."""
+    loop = make_loop(max_step_ms=9)
+    loop.submit("book", 60, max_tokens=20)
     assert loop.step() == {"book": 60}
+    loop.steps(18)
+    assert loop.scheduler.step_model.predict_s(StepWork(1)) == pytest.approx(0.01, abs=0.001)
+    loop.submit("next", 60)
+    assert loop.step()["next"] == LEAST_CHUNK_TOKENS
 
 
 def test_only_so_many_prefills_are_under_way(make_loop):
