@@ -45,10 +45,16 @@ def of_chunks(chunks: list[AIMessageChunk]) -> Seen:
     return of_message(total) | {"streamed": sum(bool(chunk.content) for chunk in chunks) > 1}
 
 
+def tokens_of(message: BaseMessage) -> list[tuple[str, float]]:
+    told = message.response_metadata.get("logprobs") or {"content": []}
+    return [(each["token"], each["logprob"]) for each in told["content"]]
+
+
 class LangChain:
     def __init__(self, url: str) -> None:
         options = {"base_url": url + "/v1", "api_key": "none", "model": MODEL, "max_retries": 0}
         self._chat = ChatOpenAI(**options, max_tokens=5, stream_usage=True)
+        self._scored = ChatOpenAI(**options, max_tokens=2, logprobs=True, top_logprobs=1)
         self._text = LangChainCompletions(**options, max_tokens=5)
         self._messages = [SystemMessage(SYSTEM), HumanMessage(USER)]
 
@@ -67,6 +73,13 @@ class LangChain:
     def chat_batch(self) -> Seen:
         answers = self._chat.batch([self._messages] * 3)
         return {"texts": [answer.content for answer in answers]}
+
+    def chat_logprobs(self) -> Seen:
+        return {"logprobs": tokens_of(self._scored.invoke(self._messages))}
+
+    def chat_logprobs_stream(self) -> Seen:
+        chunks = list(self._scored.stream(self._messages))
+        return {"logprobs": [token for chunk in chunks for token in tokens_of(chunk)]}
 
     def chat_stops(self) -> Seen:
         return of_message(self._chat.invoke(self._messages, stop=["cd"]))

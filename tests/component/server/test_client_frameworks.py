@@ -17,6 +17,8 @@ EXPECTED = {
     "LangChain chat async": WHOLE,
     "LangChain chat async stream": STREAMED,
     "LangChain chat batch": {"texts": ["abcde"] * 3},
+    "LangChain chat logprobs": {"logprobs": [["a", -0.25], ["b", -0.25]]},
+    "LangChain chat logprobs stream": {"logprobs": [["a", -0.25], ["b", -0.25]]},
     "LangChain chat stops": {"text": "ab", "finish_reason": "stop", "usage": [11, 4, 15]},
     "LangChain completion": {"text": "bcdef"},
     "LangChain completion stream": {"text": "bcdef", "streamed": True},
