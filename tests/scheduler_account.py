@@ -5,7 +5,16 @@ from collections.abc import Sequence
 
 from slot_runner import SlotRunner, alone
 
-from headrace_engine.core.plan import Finished, Hold, Plan, Preempted, Row, Scheduled, Tokens
+from headrace_engine.core.plan import (
+    Finished,
+    Hold,
+    Plan,
+    Preempted,
+    PromptLogprobs,
+    Row,
+    Scheduled,
+    Tokens,
+)
 from headrace_engine.core.preemption import MAX_PREEMPTIONS
 from headrace_engine.core.request import FinishReason, Request, Status
 from headrace_engine.core.scheduler import Scheduler
@@ -28,11 +37,13 @@ class Account:
         self.computed_until: dict[str, int] = {}
         """Next position to compute of each request that holds blocks."""
         self._told: dict[str, list[int]] = {}
+        self._scored: dict[str, list[float]] = {}
         self._preemptions = 0
 
     def accept(self, request: Request) -> None:
         self.accepted[request.request_id] = self.live[request.request_id] = request
         self._told[request.request_id] = []
+        self._scored[request.request_id] = []
 
     def note(self, events: Sequence[object], plan: Plan) -> None:
         """The plan was committed, or failed, with these events."""
@@ -44,12 +55,21 @@ class Account:
             match event:
                 case Finished():
                     self.finish(event)
+                case PromptLogprobs(request_id, logprobs):
+                    self._scored[request_id] += [-each.logprob for each in logprobs]
                 case Tokens(request_id, token_ids):
                     assert request_id in self.live, "nothing is told after the end"
                     self._told[request_id].extend(token_ids)
+                    self._check_scored(self.accepted[request_id])
                 case Scheduled(request_id, queue_time_s) | Preempted(request_id, queue_time_s):
                     assert request_id in self.live
                     assert queue_time_s >= 0
+
+    def _check_scored(self, request: Request) -> None:
+        """Each prompt token's successor was scored once, in order, before anything is said."""
+        wanted = request.sampling.prompt_logprobs is not None
+        positions = range(len(request.prompt_token_ids) - 1) if wanted else ()
+        assert self._scored[request.request_id] == list(positions)
 
     def finish(self, event: Finished) -> None:
         assert event.request_id not in self.finished, "a request ends once"
@@ -67,6 +87,7 @@ class Account:
         assert event.output_tokens == len(told)
         if event.reason is FinishReason.LENGTH or event.stop_token_id is not None:
             assert told == expected, "what else is in the batch changes nothing"
+            self._check_scored(request)
 
     def running(self) -> Counter[str]:
         """How many requests of each tenant run."""

@@ -22,6 +22,8 @@ REQUESTS: Choices = {
     "first_token_s": (None, 0.2, 5.0),
     "priority": (0, 0, 1, 5),
     "tenant": ("", "", "flood", "quiet"),
+    "follows": (False, False, True),
+    "prompt_logprobs": (None, None, 0),
 }
 LIMITS: Choices = {
     "seqs": (8, 4, 2, 1),

@@ -11,6 +11,7 @@ from hashlib import blake2b
 
 from headrace_engine.core.plan import Load, Outcome, Plan, Row
 from headrace_engine.core.request import Request
+from headrace_engine.core.sampling import TokenLogprobs
 
 VOCABULARY = 5
 STOP_ID = 0
@@ -55,6 +56,16 @@ class Guesser:
         return [*right, VOCABULARY, VOCABULARY][:most_tokens] if length else []
 
 
+def score(row: Row, request: Request) -> list[TokenLogprobs]:
+    """Of each prompt token that is asked about: minus its position, which tells them apart."""
+    assert row.scoring is not None
+    first = row.start + row.scoring.offset
+    end = first + len(row.scoring.successors)
+    assert row.start <= first < end <= row.start + len(row.token_ids), "only what is computed is scored"
+    assert list(row.scoring.successors) == list(request.prompt_token_ids[first + 1 : end + 1])
+    return [TokenLogprobs(-float(position), 1) for position in range(first, end)]
+
+
 class SlotRunner:
     """Computes plans, and fails where a row attends to what is not its own context."""
 
@@ -64,7 +75,9 @@ class SlotRunner:
 
     def run(self, plan: Plan, requests: dict[str, Request]) -> Outcome:
         computed = {row.request_id: self._compute(row, requests[row.request_id]) for row in plan.rows}
-        return Outcome({name: sampled for name, sampled in computed.items() if sampled}, 0.001)
+        sampled = {name: ids for name, ids in computed.items() if ids}
+        scored = {row.request_id: score(row, requests[row.request_id]) for row in plan.rows if row.scoring}
+        return Outcome(sampled, 0.001, prompt_logprobs=scored)
 
     def poison(self, plan: Plan) -> None:
         """A step that broke half-way left garbage where it was to write."""

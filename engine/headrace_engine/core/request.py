@@ -121,8 +121,9 @@ class Request:
 
     @property
     def loadable_tokens(self) -> int:
-        """Leading tokens that a load may bring."""
-        return min(self.remote_tokens, self.sparable_tokens)
+        """Leading tokens that a load may bring: none of a prompt that is scored here."""
+        is_scored = self.sampling.prompt_logprobs is not None
+        return 0 if is_scored else min(self.remote_tokens, self.total_tokens - 1)
 
     @property
     def pending_tokens(self) -> int:
