@@ -64,6 +64,7 @@ BAD_SPECS: dict[str, tuple[dict[str, Any], str]] = {
     "attainment too low": ({"slo": {"attainment": "0.1"}}, "spec.slo.attainment"),
     "ttft as a word": ({"slo": {"ttft": "fast"}}, "spec.slo.ttft"),
     "itl of an hour": ({"slo": {"itl": "1h"}}, "spec.slo.itl"),
+    "end of a request after a week": ({"slo": {"e2e": "168h"}}, "spec.slo.e2e"),
     "window of a second": ({"slo": {"window": "1s"}}, "spec.slo.window"),
     "unknown scaling mode": ({"scaling": {"mode": "Magic"}}, "spec.scaling.mode"),
     "least above most": ({"scaling": {"minReplicas": 5, "maxReplicas": 4}}, "spec.scaling.minReplicas"),

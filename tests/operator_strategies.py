@@ -113,6 +113,7 @@ def spec_documents(draw: st.DrawFn) -> dict[str, Any]:
             ),
         ),
         "deadline": (("slo", "queueDeadline"), durations),
+        "e2e": (("slo", "e2e"), durations),
         "replicas": (("replicas",), st.integers(0, 8)),
     }
     for path, values in optional.values():
@@ -167,6 +168,7 @@ def windows(draw: st.DrawFn) -> Window:
         queue_time_s=distribution(latencies),
         ttft_s=distribution(latencies),
         itl_s=distribution(latencies),
+        e2e_s=distribution(latencies),
         step_budget_used_ratio=distribution(ratios),
         running_per_pod=draw(st.none() | st.floats(0, 64)),
         running_peak=draw(st.none() | st.floats(0, 64)),

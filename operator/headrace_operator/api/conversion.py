@@ -109,6 +109,7 @@ def _slo(part: SloPart) -> Slo:
         attainment_ratio=float(part.attainment),
         ttft_s=_optional_s(part.ttft),
         itl_s=_optional_s(part.itl),
+        e2e_s=_optional_s(part.e2e),
         queue_deadline_s=_optional_s(part.queue_deadline),
         window_s=duration_s(part.window),
     )

@@ -9,11 +9,12 @@ from headrace_operator.api.units import duration_s
 if TYPE_CHECKING:
     from headrace_operator.api.resource import SpecPart
 
-_HAS_TARGET = "(has(self.slo.ttft) || has(self.slo.itl) || has(self.slo.queueDeadline))"
+_TARGETS = {"ttft": "ttft", "itl": "itl", "e2e": "e2e", "queueDeadline": "queue_deadline"}
+_HAS_TARGET = "(" + " || ".join(f"has(self.slo.{name})" for name in _TARGETS) + ")"
 
 
 def _has_target(spec: "SpecPart") -> bool:
-    return any(target is not None for target in (spec.slo.ttft, spec.slo.itl, spec.slo.queue_deadline))
+    return any(getattr(spec.slo, attribute) is not None for attribute in _TARGETS.values())
 
 
 def _bounded(limit: str, end: str, attribute: str) -> Rule:
@@ -69,13 +70,13 @@ def _in_budget(spec: "SpecPart", replicas: int | None) -> bool:
 RULES = (
     Rule(
         f"!(self.scaling.mode in ['Auto', 'Recommend']) || {_HAS_TARGET}",
-        "slo needs at least one of ttft, itl and queueDeadline with scaling.mode Auto or Recommend",
+        "slo needs at least one of ttft, itl, e2e and queueDeadline with scaling.mode Auto or Recommend",
         lambda spec: spec.scaling.mode not in {"Auto", "Recommend"} or _has_target(spec),
         ".slo",
     ),
     Rule(
         f"self.tuning.mode != 'Auto' || {_HAS_TARGET}",
-        "slo needs at least one of ttft, itl and queueDeadline with tuning.mode Auto",
+        "slo needs at least one of ttft, itl, e2e and queueDeadline with tuning.mode Auto",
         lambda spec: spec.tuning.mode != "Auto" or _has_target(spec),
         ".slo",
     ),

@@ -32,6 +32,9 @@ class SloPart(Part):
     itl: Annotated[Duration, within("1ms", "1m", "slo.itl")] | None = Field(
         None, description="Most time between two tokens of a request, in its mean, such as 50ms."
     )
+    e2e: Annotated[Duration, within("10ms", "6h", "slo.e2e")] | None = Field(
+        None, alias="e2e", description="Most time from a request's arrival to its last token, such as 30s."
+    )
     queue_deadline: Annotated[Duration, within("1ms", "1h", "slo.queueDeadline")] | None = Field(
         None,
         description="Most time that a request waits to be scheduled. Beyond it the request is refused "

@@ -99,8 +99,15 @@ class Slo:
     attainment_ratio: float
     ttft_s: float | None
     itl_s: float | None
+    e2e_s: float | None
     queue_deadline_s: float | None
     window_s: float
+
+    @property
+    def has_target(self) -> bool:
+        """Whether there is anything to hold."""
+        targets = (self.ttft_s, self.itl_s, self.e2e_s, self.queue_deadline_s)
+        return any(target is not None for target in targets)
 
 
 @dataclass(frozen=True, slots=True)

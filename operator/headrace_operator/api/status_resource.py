@@ -50,6 +50,9 @@ class ObservedStatus(Part):
     )
     ttft_p95: Number | None = Field(None, description="95th percentile of the time to the first token.")
     itl_p95: Number | None = Field(None, description="95th percentile of the time between tokens.")
+    e2e_p95: Number | None = Field(
+        None, alias="e2eP95", description="95th percentile of the time to the last token."
+    )
     attainment: Number | None = Field(
         None, description="Share of the finished requests that met every target."
     )
@@ -77,7 +80,7 @@ class SloStatus(Part):
 
     key: Number = Field(description="The targets that `since` is about.")
     since: Time = Field(description="When the targets were last changed.")
-    binding_target: Literal["ttft", "itl", "queue"] | None = Field(
+    binding_target: Literal["ttft", "itl", "e2e", "queue"] | None = Field(
         None, description="The target that is nearest to being missed, or furthest missed."
     )
 

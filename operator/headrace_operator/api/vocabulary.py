@@ -23,6 +23,7 @@ class Reason(StrEnum):
     QUEUE_TIME_OVER_BUDGET = "QueueTimeOverBudget"
     TTFT_OVER_TARGET = "TTFTOverTarget"
     ITL_OVER_TARGET = "ITLOverTarget"
+    E2E_OVER_TARGET = "E2EOverTarget"
     BUDGET_SATURATED = "TokenBudgetSaturated"
     SEQ_LIMIT_SATURATED = "SeqLimitSaturated"
     HEADROOM_EXCESS = "HeadroomExcess"

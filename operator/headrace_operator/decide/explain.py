@@ -38,18 +38,27 @@ def ttft_text(load: Load) -> str:
     return _against(f"ttft {quantile_name(load)}", load.ttft_s, load.slo.ttft_s)
 
 
+def e2e_text(load: Load) -> str:
+    """The time to the last token, against its target."""
+    return _against(f"e2e {quantile_name(load)}", load.e2e_s, load.slo.e2e_s)
+
+
 def missed_reason(load: Load) -> Reason:
     """The target that is missed, the queue first: it is what capacity can help."""
     if load.queue_is_over:
         return Reason.QUEUE_TIME_OVER_BUDGET
-    return Reason.TTFT_OVER_TARGET if load.ttft_is_over else Reason.ITL_OVER_TARGET
+    if load.ttft_is_over:
+        return Reason.TTFT_OVER_TARGET
+    return Reason.ITL_OVER_TARGET if load.itl_is_over else Reason.E2E_OVER_TARGET
 
 
 def missed_text(load: Load) -> str:
     """That target, with its numbers."""
     if load.queue_is_over:
         return queue_text(load)
-    return ttft_text(load) if load.ttft_is_over else itl_text(load)
+    if load.ttft_is_over:
+        return ttft_text(load)
+    return itl_text(load) if load.itl_is_over else e2e_text(load)
 
 
 def use_text(load: Load) -> str:
@@ -74,6 +83,7 @@ def inputs(load: Load) -> tuple[Input, ...]:
         (f"queueTime{name}", _seconds(load.queue_s), duration_text(load.queue_budget_s)),
         (f"ttft{name}", _seconds(load.ttft_s), _seconds(load.slo.ttft_s)),
         (f"itl{name}", _seconds(load.itl_s), _seconds(load.slo.itl_s)),
+        (f"e2e{name}", _seconds(load.e2e_s), _seconds(load.slo.e2e_s)),
         ("runningPerPod", _decimal(load.running_per_pod, 1), str(load.limits.max_num_seqs)),
         ("waiting", _decimal(load.waiting, 1), None),
         ("stepsUsingUpBudget", _decimal(load.budget_saturated_share, 2), None),

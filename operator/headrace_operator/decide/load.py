@@ -28,6 +28,7 @@ class Load:
     queue_s: float | None
     ttft_s: float | None
     itl_s: float | None
+    e2e_s: float | None
     oldest_waiting_age_s: float | None
     waiting: float | None
     running_per_pod: float | None
@@ -65,8 +66,12 @@ class Load:
         return self.itl_s is not None and self.slo.itl_s is not None and self.itl_s > self.slo.itl_s
 
     @property
+    def e2e_is_over(self) -> bool:
+        return self.e2e_s is not None and self.slo.e2e_s is not None and self.e2e_s > self.slo.e2e_s
+
+    @property
     def is_over(self) -> bool:
-        return self.queue_is_over or self.ttft_is_over or self.itl_is_over
+        return self.queue_is_over or self.ttft_is_over or self.itl_is_over or self.e2e_is_over
 
     @property
     def seqs_bind(self) -> bool:
@@ -99,6 +104,7 @@ def measure(window: Window, *, slo: Slo, limits: Limits, attainment_ratio: float
         queue_s=_quantile(window.queue_time_s, q),
         ttft_s=_quantile(window.ttft_s, q),
         itl_s=_quantile(window.itl_s, q),
+        e2e_s=_quantile(window.e2e_s, q),
         oldest_waiting_age_s=window.oldest_waiting_age_s,
         waiting=window.waiting,
         running_per_pod=window.running_per_pod,

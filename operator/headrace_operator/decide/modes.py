@@ -35,8 +35,7 @@ class Mandate:
 def mandate(spec: ServiceSpec) -> Mandate:
     """What may be moved under this spec."""
     is_free = spec.replicas is None
-    slo = spec.slo
-    has_target = any(target is not None for target in (slo.ttft_s, slo.itl_s, slo.queue_deadline_s))
+    has_target = spec.slo.has_target
     scales, tunes = spec.scaling.mode, spec.tuning.mode
     return Mandate(
         considered=Knobs(

@@ -40,6 +40,7 @@ class Window:
     queue_time_s: Histogram | None = None
     ttft_s: Histogram | None = None
     itl_s: Histogram | None = None
+    e2e_s: Histogram | None = None
     step_budget_used_ratio: Histogram | None = None
     running_per_pod: float | None = None
     """Mean over time and pods of the requests that run."""

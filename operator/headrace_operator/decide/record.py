@@ -68,6 +68,7 @@ def observed_document(window: Window | None, attainment_ratio: float | None) -> 
         "queueTimeP95": _p95(window.queue_time_s),
         "ttftP95": _p95(window.ttft_s),
         "itlP95": _p95(window.itl_s),
+        "e2eP95": _p95(window.e2e_s),
         "attainment": _decimal(attainment_ratio, 3),
         "finished": finished(window),
         "runningPerPod": _decimal(window.running_per_pod, 1),

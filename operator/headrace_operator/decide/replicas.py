@@ -131,4 +131,4 @@ def _why_needed_once(situation: Situation, load: Load) -> str | None:
 def is_infeasible(load: Load) -> bool:
     """A request that runs nearly alone and did not wait misses its target all the same."""
     runs_alone = load.running_per_pod is not None and load.running_per_pod <= ALONE
-    return runs_alone and not load.queue_is_over and (load.ttft_is_over or load.itl_is_over)
+    return runs_alone and not load.queue_is_over and load.is_over

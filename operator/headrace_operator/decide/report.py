@@ -102,7 +102,9 @@ def _binding_target(situation: Situation) -> str | None:
     load = situation.load
     if load is None:
         return None
-    return binding_target(situation.spec.slo, ttft_s=load.ttft_s, itl_s=load.itl_s, queue_s=load.queue_s)
+    return binding_target(
+        situation.spec.slo, ttft_s=load.ttft_s, itl_s=load.itl_s, e2e_s=load.e2e_s, queue_s=load.queue_s
+    )
 
 
 def _widest(situation: Situation) -> Limits:

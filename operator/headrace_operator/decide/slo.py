@@ -1,6 +1,7 @@
 """The SLO held against a window: budgets, the share of good requests, the target that binds."""
 
 from headrace_operator.api.spec import ServiceSpec, Slo
+from headrace_operator.decide.histogram import Histogram
 from headrace_operator.decide.observation import Observation, Window
 
 QUEUE_SHARE = 0.5
@@ -33,21 +34,25 @@ def counts_are_current(observation: Observation, spec: ServiceSpec) -> bool:
 def attainment_ratio(window: Window, slo: Slo, *, counts_current: bool) -> float | None:
     """The share of finished requests that met every target; refused and failed ones did not.
 
-    By the engines' own counts where these are about today's targets. Else by the histograms: the share of the
-    worst target, which the joint share cannot exceed.
+    By the engines' own counts where these are about today's targets, which they know but for `e2e`. Else by
+    the histograms: the share of the worst target, which the joint share cannot exceed.
     """
+    in_time = _share(window.e2e_s, slo.e2e_s)
     if counts_current and window.good is not None:
         bad = (window.late or 0) + (window.failed or 0) + (window.rejections or 0)
         finished = window.good + bad
-        return window.good / finished if finished >= MIN_JUDGED else None
-    shares = [
-        share
-        for histogram, target_s in ((window.ttft_s, slo.ttft_s), (window.itl_s, slo.itl_s))
-        if histogram is not None and target_s is not None and histogram.total >= MIN_JUDGED
-        for share in (histogram.share_at_most(target_s),)
-        if share is not None
-    ]
+        good = window.good / finished if finished >= MIN_JUDGED else None
+        return good if good is None or in_time is None else min(good, in_time)
+    known = (_share(window.ttft_s, slo.ttft_s), _share(window.itl_s, slo.itl_s), in_time)
+    shares = [share for share in known if share is not None]
     return min(shares) if shares else None
+
+
+def _share(histogram: Histogram | None, target_s: float | None) -> float | None:
+    """Of what was observed, that met the target; None where there is no target or too little was."""
+    if histogram is None or target_s is None or histogram.total < MIN_JUDGED:
+        return None
+    return histogram.share_at_most(target_s)
 
 
 def finished(window: Window) -> int | None:
@@ -57,12 +62,13 @@ def finished(window: Window) -> int | None:
 
 
 def binding_target(
-    slo: Slo, *, ttft_s: float | None, itl_s: float | None, queue_s: float | None
+    slo: Slo, *, ttft_s: float | None, itl_s: float | None, e2e_s: float | None, queue_s: float | None
 ) -> str | None:
     """The target that is nearest to being missed, or furthest missed."""
     measured = {
         "ttft": (ttft_s, slo.ttft_s),
         "itl": (itl_s, slo.itl_s),
+        "e2e": (e2e_s, slo.e2e_s),
         "queue": (queue_s, slo.queue_deadline_s),
     }
     ratios = {

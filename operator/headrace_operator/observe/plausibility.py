@@ -24,6 +24,7 @@ _OBSERVED_PER_S: Mapping[Distribution, float] = {
     Distribution.QUEUE_TIME: REQUESTS_PER_S,
     Distribution.TTFT: REQUESTS_PER_S,
     Distribution.ITL: TOKENS_PER_S,
+    Distribution.E2E: REQUESTS_PER_S,
     Distribution.STEP_BUDGET_USED: STEPS_PER_S,
 }
 _MOST: Mapping[Gauge, float] = {

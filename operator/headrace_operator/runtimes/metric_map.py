@@ -23,6 +23,7 @@ class Distribution(StrEnum):
     QUEUE_TIME = "queue_time_s"
     TTFT = "ttft_s"
     ITL = "itl_s"
+    E2E = "e2e_s"
     STEP_BUDGET_USED = "step_budget_used_ratio"
 
 
@@ -66,6 +67,7 @@ _HEADRACE_DISTRIBUTIONS: Mapping[Distribution, str] = {
     Distribution.QUEUE_TIME: "headrace_queue_time_seconds",
     Distribution.TTFT: "headrace_time_to_first_token_seconds",
     Distribution.ITL: "headrace_inter_token_latency_seconds",
+    Distribution.E2E: "vllm:e2e_request_latency_seconds",
     Distribution.STEP_BUDGET_USED: "headrace_step_budget_used_ratio",
 }
 _HEADRACE_GAUGES: Mapping[Gauge, Series] = {
@@ -99,6 +101,7 @@ _VLLM_DISTRIBUTIONS: Mapping[Distribution, str] = {
     Distribution.QUEUE_TIME: "vllm:request_queue_time_seconds",
     Distribution.TTFT: "vllm:time_to_first_token_seconds",
     Distribution.ITL: "vllm:inter_token_latency_seconds",
+    Distribution.E2E: "vllm:e2e_request_latency_seconds",
 }
 _VLLM_GAUGES: Mapping[Gauge, Series] = {
     Gauge.RUNNING: Series("vllm:num_requests_running"),
