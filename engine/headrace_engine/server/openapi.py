@@ -8,7 +8,7 @@ from pydantic import BaseModel
 
 from headrace_engine.server import neutral
 from headrace_engine.server.claim import FIRST_TOKEN_DEADLINES, LONGEST_MS, QUEUE_DEADLINE
-from headrace_engine.server.openapi_answers import ANSWERS, named
+from headrace_engine.server.openapi_answers import ANSWERS, events, named
 from headrace_engine.server.openapi_requests import Reach, Schema, request_schema
 from headrace_engine.server.parameters import ChatParameters, CompletionParameters
 from headrace_engine.server.tokenize_parameters import Detokenize, TokenizeChat, TokenizeText
@@ -92,8 +92,7 @@ def _deadlines() -> list[Schema]:
 
 
 def _generates(summary: str, body: Schema, whole: str, chunk: str) -> Schema:
-    stream = {"description": f"Events of one `{chunk}` each; the last is `data: [DONE]`.", "type": "string"}
-    answers = {JSON: named(whole), "text/event-stream": stream}
+    answers = {JSON: named(whole), "text/event-stream": events(chunk)}
     return _posts(summary, body, answers) | {"parameters": _deadlines()}
 
 

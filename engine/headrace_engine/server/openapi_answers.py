@@ -33,6 +33,13 @@ def named(name: str) -> Schema:
     return {"$ref": f"#/components/schemas/{name}"}
 
 
+def events(chunk: str) -> Schema:
+    """One of a stream: a chunk, or what ended the stream early, or its last word."""
+    payload = {"anyOf": [named(chunk), named("Error")]}
+    told = {"type": "string", "contentMediaType": "application/json", "contentSchema": payload}
+    return record(data={"anyOf": [{"const": "[DONE]"}, told]})
+
+
 FINISH_REASON = one_of("stop", "length")
 _HEAD = {"id": STRING, "created": COUNT, "model": STRING, "system_fingerprint": STRING}
 _TOKEN = {"token": STRING, "logprob": NUMBER, "bytes": maybe(listed(COUNT))}
