@@ -79,6 +79,8 @@ class Previous:
 
     desired_replicas: int | None = None
     limits: Limits | None = None
+    limits_are_tuned: bool = True
+    """False where they are those of `engine.limits`, and so follow it."""
     limits_since_s: float | None = None
     slo_key: str | None = None
     """The targets that `slo_since_s` is about."""

@@ -29,6 +29,7 @@ def read(raw: Any) -> Previous:
     return Previous(
         desired_replicas=_count(document.get("desiredReplicas")),
         limits=_limits(limits),
+        limits_are_tuned=limits.get("source") != "Spec",
         limits_since_s=time_s(limits.get("since")),
         slo_key=_text(slo.get("key")),
         slo_since_s=time_s(slo.get("since")),

@@ -57,7 +57,7 @@ def setting_in_force(spec: ServiceSpec, previous: Previous, *, deployed_replicas
     A forged status moves nothing outside the spec's bounds.
     """
     known = previous.desired_replicas if previous.desired_replicas is not None else deployed_replicas
-    return Setting(_replicas(spec, known), _limits(spec, previous.limits))
+    return Setting(_replicas(spec, known), _limits(spec, previous))
 
 
 def ordered_by_spec(spec: ServiceSpec, previous: Previous, setting: Setting) -> Decision | None:
@@ -88,12 +88,13 @@ def _replicas(spec: ServiceSpec, known: int | None) -> int:
     return max(scaling.min_replicas, min(scaling.max_replicas, known))
 
 
-def _limits(spec: ServiceSpec, known: Limits | None) -> Limits:
+def _limits(spec: ServiceSpec, previous: Previous) -> Limits:
+    """What was never tuned follows `engine.limits`, also where that is raised."""
     capacity, tuning = spec.engine.capacity, spec.tuning
     widest = Limits(capacity.max_num_seqs, capacity.max_num_batched_tokens)
-    if tuning.mode is TuningMode.OFF:
+    if tuning.mode is TuningMode.OFF or not adapter(spec.engine.runtime).changes_limits_live:
         return widest
-    limits = known or widest
+    limits = previous.limits if previous.limits is not None and previous.limits_are_tuned else widest
     return Limits(
         tuning.max_num_seqs.clamp(limits.max_num_seqs),
         tuning.max_num_batched_tokens.clamp(limits.max_num_batched_tokens),

@@ -15,6 +15,7 @@ from headrace_operator.decide.assess import assess
 from headrace_operator.decide.controller import decide
 from headrace_operator.decide.modes import mandate
 from headrace_operator.decide.verdict import verdict
+from headrace_operator.runtimes.registry import adapter
 
 
 @st.composite
@@ -43,7 +44,7 @@ def test_limits_stay_inside_their_bounds_and_never_above_capacity(case):
     spec, observation = case
     _, found = decided(spec, observation)
     capacity, limits = spec.engine.capacity, found.setting.limits
-    if spec.tuning.mode is TuningMode.OFF:
+    if spec.tuning.mode is TuningMode.OFF or not adapter(spec.engine.runtime).changes_limits_live:
         assert (limits.max_num_seqs, limits.max_num_batched_tokens) == (
             capacity.max_num_seqs,
             capacity.max_num_batched_tokens,

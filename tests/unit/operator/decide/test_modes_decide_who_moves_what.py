@@ -68,6 +68,14 @@ def test_tuning_off_puts_the_limits_back_to_capacity():
     assert off.status["activeLimits"]["source"] == "Spec"
 
 
+@pytest.mark.parametrize("mode", ["Recommend", "Auto"])
+@pytest.mark.parametrize(("source", "expected"), [("Spec", 16), ("Tuned", 8)])
+def test_limits_that_were_never_tuned_follow_a_raised_capacity(mode, source, expected):
+    limits = {"activeLimits": {"maxNumSeqs": 8, "maxNumBatchedTokens": 512, "source": source}}
+    raised = plan(service({"tuning": {"mode": mode}}), window(), previous={**LASTED, **limits})
+    assert raised.status["activeLimits"]["maxNumSeqs"] == expected
+
+
 def test_a_change_that_did_harm_is_rolled_back():
     lowered = {
         "id": "1",
