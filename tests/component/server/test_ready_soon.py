@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from tests.served_engine import Served, eventually
 
@@ -23,13 +24,15 @@ HTTPS_OWN = {"uvicorn", "tokenizers", "headrace_engine.server.app"}
 CORES_OWN = {"torch", "headrace_engine.runner.model_runner"}
 
 
-def test_it_is_ready_within_eight_seconds_of_work(tiny_model_dir) -> None:
+def test_it_is_ready_within_eight_seconds_of_work_and_listens_at_its_port_alone(tiny_model_dir) -> None:
+    """Elsewhere a broker beside the API listened too (CVE-2026-3059)."""
     served = Served(tiny_model_dir)
     try:
         eventually(lambda: served.told("ready"), timeout_s=90)
         assert served.get("/readyz") == 200
         core = served.core_pid()
         assert cpu_s(served.http.pid) + cpu_s(core) < READY_CPU_S
+        assert ports_of(served.http.pid) == {urlsplit(served.url).port}
         assert "libtorch" in maps(core)
         assert "libtorch" not in maps(served.http.pid)
     finally:
@@ -75,3 +78,23 @@ def cpu_s(pid: int) -> float:
     """User and kernel time of a process so far."""
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def ports_of(pid: int) -> set[int]:
+    """Where a process and all that it started listen."""
+    process = Path(f"/proc/{pid}")
+    sockets = {str(entry.readlink()) for entry in (process / "fd").iterdir()}
+    rows = [
+        row.split() for name in ("tcp", "tcp6") for row in (process / "net" / name).read_text().splitlines()
+    ]
+    own = {
+        int(row[1].rpartition(":")[2], 16)
+        for row in rows
+        if row[3] == "0A" and f"socket:[{row[9]}]" in sockets
+    }
+    children = [
+        int(child)
+        for task in (process / "task").iterdir()
+        for child in (task / "children").read_text().split()
+    ]
+    return own.union(*map(ports_of, children))
