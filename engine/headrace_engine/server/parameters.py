@@ -5,6 +5,7 @@ A bool or a string is no number, and every failure names its parameter. Bounds t
 (vocabulary, context, sequences) are checked where the model is known, in `bounds`.
 """
 
+from abc import abstractmethod
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal, TypeVar
 
@@ -154,9 +155,9 @@ class GenerationParameters(Strict):
         return self.num_choices
 
     @property
+    @abstractmethod
     def num_logprobs(self) -> int | None:
         """How many of the likeliest tokens to tell beside each output token; None: tell nothing of them."""
-        raise NotImplementedError
 
     @property
     def echoes(self) -> bool:
