@@ -6,6 +6,7 @@ import pytest
 import yaml
 
 from headrace_operator.api.crd import custom_resource_definition, manifest_text
+from headrace_operator.api.vocabulary import ConditionType, Reason
 
 MANIFEST = Path(__file__).parents[4] / "crds" / "inferenceservices.headrace.dev.yaml"
 SCHEMA = custom_resource_definition()["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
@@ -78,3 +79,9 @@ def test_it_can_be_scaled_and_lives_beside_the_services_of_others():
     assert spec["versions"][0]["subresources"]["scale"]["specReplicasPath"] == ".spec.replicas"
     columns = [column["name"] for column in spec["versions"][0]["additionalPrinterColumns"]]
     assert columns[:3] == ["Ready", "SLO", "Attained"]
+
+
+@pytest.mark.parametrize("word", [*ConditionType, *Reason])
+def test_every_word_that_scripts_match_on_is_documented(word):
+    text = (MANIFEST.parents[1] / "docs" / "api.md").read_text()
+    assert f"`{word}`" in text.partition("## Conditions")[2]
