@@ -16,7 +16,7 @@ from headrace_operator.api.units import decimal_text, time_s, time_text
 _MEASURED = frozenset({"observed"})
 _MEASURED_IN_DECISION = frozenset({"message", "inputs", "alternatives"})
 _MEASURED_CONDITIONS = frozenset(
-    {"Progressing", "MetricsAvailable", "SLOMet", "ScalingActive", "TuningActive"}
+    {"Progressing", "MetricsAvailable", "SLOMet", "SLOFeasible", "ScalingActive", "TuningActive"}
 )
 
 

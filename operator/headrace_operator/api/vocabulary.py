@@ -52,6 +52,7 @@ class ConditionType(StrEnum):
     MODEL_LOADED = "ModelLoaded"
     METRICS_AVAILABLE = "MetricsAvailable"
     SLO_MET = "SLOMet"
+    SLO_FEASIBLE = "SLOFeasible"
     SCALING_ACTIVE = "ScalingActive"
     TUNING_ACTIVE = "TuningActive"
 

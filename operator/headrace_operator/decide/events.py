@@ -15,6 +15,7 @@ _SAID: Mapping[tuple[ConditionType, str], tuple[str, str]] = {
     (ConditionType.MODEL_LOADED, "True"): ("Normal", "ModelLoaded"),
     (ConditionType.METRICS_AVAILABLE, "False"): ("Warning", "MetricsLost"),
     (ConditionType.SLO_MET, "False"): ("Warning", "SLOBreached"),
+    (ConditionType.SLO_FEASIBLE, "False"): ("Warning", "SLOInfeasible"),
 }
 
 _WARNED = frozenset(

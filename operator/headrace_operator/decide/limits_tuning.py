@@ -15,8 +15,8 @@ from headrace_operator.api.units import duration_text
 from headrace_operator.api.vocabulary import Action, Outcome, Reason
 from headrace_operator.decide.decision import Decision, Rejection
 from headrace_operator.decide.explain import itl_text, queue_text, use_text
+from headrace_operator.decide.feasibility import is_infeasible
 from headrace_operator.decide.load import Load
-from headrace_operator.decide.replicas import is_infeasible
 from headrace_operator.decide.situation import Situation
 
 ITL_MARGIN = 0.95

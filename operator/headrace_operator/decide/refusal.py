@@ -17,7 +17,12 @@ from headrace_operator.decide.observation import Observation, Refused
 from headrace_operator.decide.plan import Plan
 
 _UNTOUCHED = (ConditionType.PROGRESSING, ConditionType.SCALING_ACTIVE, ConditionType.TUNING_ACTIVE)
-_UNSEEN = (ConditionType.MODEL_LOADED, ConditionType.METRICS_AVAILABLE, ConditionType.SLO_MET)
+_UNSEEN = (
+    ConditionType.MODEL_LOADED,
+    ConditionType.METRICS_AVAILABLE,
+    ConditionType.SLO_MET,
+    ConditionType.SLO_FEASIBLE,
+)
 FORBIDDEN, WRITE_REFUSED = "Forbidden", "WriteRefused"
 
 

@@ -10,6 +10,7 @@ from headrace_operator.api.units import duration_text
 from headrace_operator.api.vocabulary import Action, Reason
 from headrace_operator.decide.decision import Decision, Rejection
 from headrace_operator.decide.explain import missed_reason, missed_text, queue_text, use_text
+from headrace_operator.decide.feasibility import is_infeasible
 from headrace_operator.decide.load import Load
 from headrace_operator.decide.situation import Situation
 from headrace_operator.decide.supply import lacks_gpu
@@ -18,8 +19,6 @@ LEARNED_SHARE = 0.8
 """Of what so many replicas served when they were last too few."""
 MEMORY_STABILIZATIONS = 24
 """So many scale-down stabilizations long it is remembered; the requests may be others later."""
-ALONE = 1.5
-"""Requests running per pod, up to which latency is the model's own and no replica shortens it."""
 
 
 def one_more(situation: Situation, load: Load) -> Decision | Rejection:
@@ -126,9 +125,3 @@ def _why_needed_once(situation: Situation, load: Load) -> str | None:
         if change.generation == situation.spec.generation and now > LEARNED_SHARE * served:
             return f"{change.before.replicas} were too few at {served:.0f} tokens/s, now {now:.0f}"
     return None
-
-
-def is_infeasible(load: Load) -> bool:
-    """A request that runs nearly alone and did not wait misses its target all the same."""
-    runs_alone = load.running_per_pod is not None and load.running_per_pod <= ALONE
-    return runs_alone and not load.queue_is_over and load.is_over

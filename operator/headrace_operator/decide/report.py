@@ -8,6 +8,7 @@ from headrace_operator.api.spec import Limits
 from headrace_operator.api.status import Condition
 from headrace_operator.api.status_document import StatusView, status_document
 from headrace_operator.decide import conditions, health, record
+from headrace_operator.decide.feasibility import slo_feasible
 from headrace_operator.decide.health import Finding
 from headrace_operator.decide.modes import Mandate
 from headrace_operator.decide.observation import Observation
@@ -40,6 +41,7 @@ def conditions_of(
         ),
         conditions.metrics_available(observation, situation.blindness),
         conditions.slo_met(spec, _attainment_ratio(situation, observation)),
+        slo_feasible(spec.slo, situation.load, situation.previous),
         *conditions.controllers_active(spec, mandate, situation.blindness),
     )
     return conditions.timed(found, situation.previous, now_s=situation.now_s)

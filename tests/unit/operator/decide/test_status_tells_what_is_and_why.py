@@ -26,6 +26,7 @@ def test_a_new_service_has_every_condition_at_once():
         "ModelLoaded",
         "MetricsAvailable",
         "SLOMet",
+        "SLOFeasible",
         "ScalingActive",
         "TuningActive",
     }
