@@ -21,7 +21,7 @@ from headrace_engine.telemetry.report import StepReport
 log = logging.getLogger(__name__)
 
 MOST_EVENTS = 65_536
-"""About 15 MB, and 2.5 s of 256 streams at 10 ms a step, after what the socket itself holds."""
+"""About 15 MB, and 2.4 s of 256 streams at 10 ms a step, after what the socket itself holds."""
 EVENTS_A_REPORT = 16
 """What a report weighs besides its events."""
 READER_GONE_S = 30.0

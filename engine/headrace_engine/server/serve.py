@@ -52,6 +52,9 @@ if TYPE_CHECKING:
     from headrace_engine.telemetry.traces import Traces
 
 log = logging.getLogger(__name__)
+
+CORE_EXIT_S = 1.0
+"""How long a core may take to exit after its last word."""
 T = TypeVar("T")
 
 
@@ -204,11 +207,11 @@ class EngineProcess:
 
     async def _end_core(self, link: CoreLink) -> None:
         """One that is still loading has nothing to end well."""
-        within_s = 0.0 if self._serving is None else LAST_STEP_S + 1
         link.stop()
-        await asyncio.wait([link.lost], timeout=within_s)
+        await asyncio.wait([link.lost], timeout=0.0 if self._serving is None else LAST_STEP_S)
+        exits_within_s = CORE_EXIT_S if link.lost.done() else 0.0
         link.close()
-        died_of = await asyncio.to_thread(self._host.end, within_s)
+        died_of = await asyncio.to_thread(self._host.end, exits_within_s)
         if died_of is not None:
             log.error("the engine core is gone", extra={"reason": died_of})
 
