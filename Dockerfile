@@ -18,23 +18,21 @@ COPY requirements requirements
 RUN python3 -m venv pip \
     && python3 -m venv --without-pip /opt/headrace
 
-FROM tools AS wheel
+# Headrace itself, in an environment of its own: the last and smallest layer of both images.
+FROM tools AS headrace
 RUN pip/bin/pip install --require-hashes -r requirements/build.txt
 COPY pyproject.toml README.md LICENSE ./
 COPY engine engine
 COPY operator operator
-RUN pip/bin/pip wheel --no-deps --no-build-isolation --wheel-dir dist .
+RUN pip/bin/pip wheel --no-deps --no-build-isolation --wheel-dir dist . \
+    && pip/bin/pip --python /opt/headrace/bin/python install --no-deps --no-index dist/*.whl
 
-# The wheel is the only thing in an environment that its lock does not name.
+# What it needs, by its locks: a layer that changes with them alone.
 FROM tools AS operator-environment
 RUN pip/bin/pip --python /opt/headrace/bin/python install --require-hashes -r requirements/operator.txt
-COPY --from=wheel /build/dist dist
-RUN pip/bin/pip --python /opt/headrace/bin/python install --no-deps --no-index dist/*.whl
 
 FROM tools AS engine-environment
 RUN pip/bin/pip --python /opt/headrace/bin/python install --require-hashes -r requirements/engine.txt
-COPY --from=wheel /build/dist dist
-RUN pip/bin/pip --python /opt/headrace/bin/python install --no-deps --no-index dist/*.whl
 
 FROM ${BASE} AS runtime
 # PYTHONSAFEPATH: neither the working directory nor the script's own is searched for modules.
@@ -51,10 +49,14 @@ RUN command -v gcc \
     || { apt-get update && apt-get install -y --no-install-recommends gcc libc6-dev && rm -rf /var/lib/apt/lists/*; }
 USER 65532:65532
 COPY --from=engine-environment /opt/headrace /opt/headrace
+COPY --from=headrace /opt/headrace /opt/headrace
 EXPOSE 8000 8001
 CMD ["serve", "--help"]
 
-FROM runtime AS operator
+FROM runtime AS operator-dependencies
 COPY --from=operator-environment /opt/headrace /opt/headrace
 EXPOSE 8080
 CMD ["operator", "run"]
+
+FROM operator-dependencies AS operator
+COPY --from=headrace /opt/headrace /opt/headrace

@@ -78,21 +78,60 @@ def write_archive(image: Image, machine: str, target: Path) -> Path:
             "layers": [_descriptor(f"{MEDIA_TYPE}.layer.v1.tar", layer)],
         }
     )
-    named = {
-        "io.containerd.image.name": image.reference,
-        "org.opencontainers.image.ref.name": image.reference,
-    }
+    blobs = {_place(blob): blob for blob in (config, manifest, layer)}
+    return _write(_layout(manifest, platform, image.reference) | blobs, target)
+
+
+def add_layer(archive: Path, layer: Layer, reference: str, target: Path) -> Path:
+    """Write an OCI archive of the one image of `archive` with `layer` on top, under the name `reference`."""
+    with tarfile.open(archive) as image:
+        blobs = [name for name in image.getnames() if name.startswith("blobs/sha256/")]
+        contents = {name: _content(image, name) for name in blobs}
+        index = json.loads(_content(image, "index.json"))
+    added = layer.tar()
+    manifest = json.loads(contents.pop(_blob(index["manifests"][0]["digest"])))
+    config = json.loads(contents.pop(_blob(manifest["config"]["digest"])))
+    config["rootfs"]["diff_ids"].append(_digest(added))
+    config.setdefault("history", []).append({"created_by": f"layer of {reference}"})
+    manifest["config"] = _descriptor(manifest["config"]["mediaType"], _json(config))
+    manifest["layers"].append(_descriptor(f"{MEDIA_TYPE}.layer.v1.tar", added))
+    for blob in (_json(config), _json(manifest), added):
+        contents[_place(blob)] = blob
+    platform = {"architecture": config["architecture"], "os": config["os"]}
+    contents |= _layout(_json(manifest), platform, reference)
+    return _write(contents, target)
+
+
+def _blob(digest: str) -> str:
+    """Where an archive keeps the content with this digest."""
+    return f"blobs/{digest.replace(':', '/')}"
+
+
+def _place(content: bytes) -> str:
+    return _blob(_digest(content))
+
+
+def _content(image: tarfile.TarFile, name: str) -> bytes:
+    file = image.extractfile(name)
+    return file.read() if file is not None else b""
+
+
+def _layout(manifest: bytes, platform: Mapping[str, str], reference: str) -> dict[str, bytes]:
+    """The two files by which an archive's reader finds its image."""
+    named = {"io.containerd.image.name": reference, "org.opencontainers.image.ref.name": reference}
     described = {
         **_descriptor(f"{MEDIA_TYPE}.manifest.v1+json", manifest),
-        "platform": platform,
+        "platform": dict(platform),
         "annotations": named,
     }
-    contents = {
+    return {
         "oci-layout": _json({"imageLayoutVersion": "1.0.0"}),
         "index.json": _json({"schemaVersion": 2, "manifests": [described]}),
-        **{f"blobs/sha256/{_digest(blob)[7:]}": blob for blob in (config, manifest, layer)},
     }
-    archive = Layer(files={path: (content, 0o644) for path, content in contents.items()})
+
+
+def _write(contents: Mapping[str, bytes], target: Path) -> Path:
+    archive = Layer(files={path: (content, 0o644) for path, content in contents.items() if content})
     target.write_bytes(archive.tar())
     return target
 

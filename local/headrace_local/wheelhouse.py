@@ -26,14 +26,18 @@ def fill(locks: Sequence[Path], phases: Phases) -> Path:
     )
 
 
-def _download(locks: Sequence[Path], place: Path) -> None:
-    # The virtual environment has no pip; the one beside uv is the set-up's own.
+def pip_command() -> list[str]:
+    """The set-up's own pip, beside uv: the virtual environment has none. Raises `Missing`."""
     python = cache_directory() / "uv" / "bin" / "python"
     if not python.exists():
         raise Missing("pip is missing beside uv: run local/demo or local/test, which set both up.")
+    return [str(python), "-m", "pip"]
+
+
+def _download(locks: Sequence[Path], place: Path) -> None:
     requirements = [argument for lock in locks for argument in ("--requirement", str(lock))]
     target = ["--implementation", "cp", "--python-version", PYTHON_VERSION, *_platforms(platform.machine())]
-    command = [str(python), "-m", "pip", "download", "--quiet", "--no-input", "--no-deps", "--require-hashes"]
+    command = [*pip_command(), "download", "--quiet", "--no-input", "--no-deps", "--require-hashes"]
     run(
         [*command, "--only-binary=:all:", *target, *requirements, "--dest", str(place)],
         {},

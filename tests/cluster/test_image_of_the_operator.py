@@ -1,4 +1,4 @@
-"""The Dockerfile's target `operator`, built for real: small, unprivileged, without torch, and it runs."""
+"""The operator's image: what the Dockerfile makes, small, unprivileged, without torch, and it runs."""
 
 import json
 import tarfile
@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from headrace_local.cluster import Cluster
-from headrace_local.operator_image import OPERATOR_IMAGE, build_operator_image
+from headrace_local.operator_image import OPERATOR_IMAGE, build_from_dockerfile, build_operator_image
 from headrace_local.progress import Phases
 
 pytestmark = [pytest.mark.cluster, pytest.mark.node, pytest.mark.slow, pytest.mark.timeout(600)]
@@ -20,6 +20,31 @@ MODULES = "import operator, headrace_operator.main, headrace_engine.core.schedul
 @pytest.fixture(scope="module")
 def archive() -> Path:
     return build_operator_image(Phases(quiet=True))
+
+
+def environment(archive: Path) -> dict[str, bytes]:
+    """The files in /opt/headrace, all layers together, but for what Python compiled and pip noted."""
+    files: dict[str, bytes] = {}
+    with tarfile.open(archive) as image:
+        for layer in _document(image, _index(image)["manifests"][0]["digest"])["layers"]:
+            with tarfile.open(fileobj=image.extractfile(_blob(layer["digest"])), mode="r:*") as content:
+                for entry in content:
+                    if entry.isfile() and entry.name.startswith("opt/headrace/") and not _noted(entry.name):
+                        files[entry.name] = content.extractfile(entry).read()
+    return files
+
+
+def _noted(path: str) -> bool:
+    return path.endswith((".pyc", "/RECORD", "/INSTALLER", "/REQUESTED", "/direct_url.json"))
+
+
+def test_it_holds_what_the_dockerfile_makes_to_the_byte(archive: Path) -> None:
+    """Its last layer is written without pip, in seconds; the Dockerfile is built here, whole."""
+    fast, whole = environment(archive), environment(build_from_dockerfile(Phases(quiet=True)))
+    assert fast.keys() == whole.keys()
+    differing = [path for path in whole if fast[path] != whole[path]]
+    assert differing in ([], ["opt/headrace/bin/headrace"]), "pip words a script in its own way"
+    assert fast["opt/headrace/bin/headrace"].startswith(b"#!/opt/headrace/bin/python")
 
 
 @pytest.fixture(scope="module")
