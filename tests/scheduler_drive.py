@@ -4,6 +4,7 @@
 benchmarks. Between steps the clock stands, and while there is no work it jumps to the next arrival.
 """
 
+import math
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -125,5 +126,4 @@ class Drive:
 
 def quantile(values: Sequence[float], share: float) -> float:
     """The least of `values` that so large a share of them does not exceed."""
-    ordered = sorted(values)
-    return ordered[min(len(ordered) - 1, int(share * len(ordered)))]
+    return sorted(values)[math.ceil(share * len(values)) - 1]

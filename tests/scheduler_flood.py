@@ -1,8 +1,9 @@
 """A tenant that asks now and then, beside one that never stops: how much longer its first tokens take.
 
 The quiet tenant comes at random (Poisson) and wants a fifth of what the engine can compute: less than its
-half, so it should hardly notice the other. The flood has been at it for twenty full steps when the quiet
-tenant first comes, and keeps 64 requests waiting at every moment. "Alone" and "beside" see the same arrivals.
+half, so it should hardly notice the other. It has asked once before; then the flood has been at it for twenty
+full steps when it comes again, and keeps 64 requests waiting at every moment. "Alone" and "beside" see the
+same arrivals.
 Every quiet shape is paired with every flood; none is left out. The floods are those of real platforms: a loop
 over short notes, the quiet tenant's own kind, long answers (which hold slots) and long prompts (which fill
 steps).
@@ -75,13 +76,15 @@ class Scenario:
         limits = Limits.of(self.capacity).changed(queue, self.capacity)
         scheduler = new_scheduler(self.capacity, limits, policy)
         scheduler.set_contract(Contract({FLOOD: flood_terms or Terms()}))
-        drive, chance = Drive(scheduler, self.compute, list(self._arrivals(quiet))), random.Random(11)
-        while len(drive.seen[QUIET].ttft_s) < self.count:
+        arrivals = [Arrival(0.0, QUIET, 16, 1), *self._arrivals(quiet)]
+        drive, chance = Drive(scheduler, self.compute, arrivals), random.Random(11)
+        drive.step()
+        while len(drive.seen[QUIET].ttft_s) <= self.count:
             missing = FLOOD_WAITING - scheduler.snapshot(drive.now_s).num_newcomers
             for _ in range(missing if flood else 0):
                 drive.submit(_drawn(drive.now_s, FLOOD, flood, chance))
             drive.step()
-        return drive.seen[QUIET].ttft_s
+        return drive.seen[QUIET].ttft_s[1:]
 
     def p95_s(self, quiet: Shape, flood: Shape | None = None, **rest: object) -> float:
         return quantile(self.ttft_s(quiet, flood, **rest), 0.95)

@@ -81,6 +81,7 @@ def itl_of_streams(compute: Compute, step_s: float, model: StepModel, repeats: i
     most_ms = max(1, round(1250 * step_s))
     cases: dict[str, Callable[[], tuple[float, float | None]]] = {
         "no prompts": lambda: stream_itl_s(compute, step_s, bursts=False),
+        "`max_num_batched_tokens` 12": lambda: stream_itl_s(compute, step_s, max_num_batched_tokens=12),
         "`max_num_batched_tokens` 16": lambda: stream_itl_s(compute, step_s, max_num_batched_tokens=16),
         "`max_num_batched_tokens` 32": lambda: stream_itl_s(compute, step_s, max_num_batched_tokens=32),
         f"`max_step_ms` {most_ms}": lambda: stream_itl_s(
@@ -100,7 +101,7 @@ def itl_of_streams(compute: Compute, step_s: float, model: StepModel, repeats: i
             if ttft is not None:
                 ttft_s[name].append(ttft)
     table("ITL of 8 streams while prompts come, p95", itl_s, "of idle")
-    table("TTFT of those prompts, p95", ttft_s, "of a budget of 16")
+    table("TTFT of those prompts, p95", ttft_s, "of a budget of 12")
 
 
 def ttft_of_tenants(compute: Compute, token_s: float, repeats: int) -> None:

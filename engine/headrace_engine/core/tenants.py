@@ -33,7 +33,7 @@ class Tenants:
     """The service of every tenant, as far as it matters, and its terms."""
 
     _MOST_REMEMBERED = 4096
-    AROUND_S = 60.0
+    AROUND_S = 300.0
     """How long after its last arrival a tenant is reckoned with."""
 
     def __init__(self, contract: Contract | None = None, *, prices: Prices | None = None) -> None:
