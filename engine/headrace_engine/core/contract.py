@@ -1,5 +1,7 @@
 """What tenants are given: shares of the engine, and limits of their own within the engine's."""
 
+import hashlib
+import json
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
@@ -70,6 +72,16 @@ class Contract:
     items: Mapping[str, Terms] = field(default_factory=dict)
     default: Terms = Terms()
 
+    @property
+    def digest(self) -> int:
+        """Equal where all terms are: 48 bits, which a gauge holds exactly."""
+        terms = {
+            "default": _values(self.default),
+            **{f"={name}": _values(own) for name, own in self.items.items()},
+        }
+        text = json.dumps(terms, sort_keys=True)
+        return int.from_bytes(hashlib.sha256(text.encode()).digest()[:6])
+
     def of(self, tenant: str) -> Terms:
         """What this tenant is given."""
         return self.items.get(tenant, self.default)
@@ -103,6 +115,11 @@ class Contract:
 
 def _is_integer(value: Any, least: int, most: int) -> bool:
     return type(value) is int and least <= value <= most
+
+
+def _values(terms: Terms) -> list[float | None]:
+    values = (getattr(terms, entry.name) for entry in fields(terms))
+    return [None if value is None else float(value) for value in values]
 
 
 def _is_number(value: Any) -> bool:

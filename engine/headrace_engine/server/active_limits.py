@@ -35,6 +35,7 @@ class ActiveLimits:
         self._changing = asyncio.Lock()
         self.revision = 1
         recorder.record_rules(rules.limits, rules.policy, self.revision)
+        recorder.record_terms(rules.contract)
 
     @property
     def etag(self) -> str:
@@ -80,4 +81,5 @@ class ActiveLimits:
         self.rules, self._since = rules, self._now()
         self.revision += 1
         self._recorder.record_rules(rules.limits, rules.policy, self.revision)
+        self._recorder.record_terms(rules.contract)
         audit.info("limits effective", extra=self.document())

@@ -239,6 +239,9 @@ class Metrics:
         self.unaccounted = headrace.gauge(
             "requests_unaccounted", "Accepted requests neither live nor ended; anything but 0 is a fault."
         )
+        self.tenants_digest = headrace.gauge(
+            "tenants_digest", "Another number for other terms of tenants, the same for the same."
+        )
         self.limits_revision = headrace.gauge("limits_revision", "Counts the changes of the limits.")
         self.step_budget_used = headrace.histogram(
             "step_budget_used_ratio",

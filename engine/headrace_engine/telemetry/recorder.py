@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import fields
 
+from headrace_engine.core.contract import Contract
 from headrace_engine.core.limits import Capacity, Limits
 from headrace_engine.core.plan import Finished, Preempted, Rejection, Scheduled, Tokens
 from headrace_engine.core.policies import PolicyName
@@ -97,6 +98,9 @@ class Recorder:
         for entry in fields(limits):
             self._metrics.limit.labels(self._metrics.model_name, entry.name).set(getattr(limits, entry.name))
         self._metrics.limits_revision.set(revision)
+
+    def record_terms(self, contract: Contract) -> None:
+        self._metrics.tenants_digest.set(contract.digest)
 
     def _scheduled(self, event: Scheduled, timeline: Timeline) -> None:
         metrics = self._metrics

@@ -57,7 +57,7 @@ class SpecPart(Part):
     tenants: TenantsPart | None = Field(
         None,
         description="Who shares the service, and on which terms. Absent: everybody, as one. Running engines "
-        "take a change over within about a minute.",
+        "take a change of terms over at once, one of keys within about a minute.",
     )
     network: NetworkPart = of_defaults(NetworkPart, "Who may ask the service.")
     rollout: RolloutPart = of_defaults(RolloutPart, "How pods are replaced when the spec changes.")

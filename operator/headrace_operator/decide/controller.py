@@ -25,6 +25,7 @@ from headrace_operator.decide.verdict import Verdict, verdict
 from headrace_operator.render.children import children as rendered_children
 from headrace_operator.render.pod_template import template_hash
 from headrace_operator.runtimes.registry import adapter
+from headrace_operator.runtimes.terms import contract
 
 MIN_REFRESH_S, MAX_REFRESH_S = 5.0, 60.0
 """Of the measured numbers in a status that says nothing else new: a quarter of the window, within these."""
@@ -127,14 +128,19 @@ def _planned(
 
 
 def _limit_calls(situation: Situation, decided: Verdict) -> tuple[SetLimits, ...]:
-    """Pods whose active limits are not those in force. While pods are replaced the old ones have another
-    capacity and are left alone; a pod that starts reads the limits itself.
+    """Pods whose active limits or tenants' terms are not those in force. While pods are replaced the old ones
+    have another capacity and are left alone; a pod that starts reads both itself.
     """
-    supply, limits = situation.supply, decided.setting.limits
+    supply, limits, tenants = situation.supply, decided.setting.limits, contract(situation.spec.tenants)
+    known_limits, known_terms = {None, limits}, {None, tenants.digest}
     if supply.is_rolling_out or not adapter(situation.spec.engine.runtime).changes_limits_live:
         return ()
     return tuple(
-        SetLimits(pod.name, pod.uid, pod.ip, limits)
+        SetLimits(
+            pod.name, pod.uid, pod.ip, limits, tenants if pod.scrape.tenants_digest is not None else None
+        )
         for pod in supply.ready
-        if pod.ip is not None and pod.scrape is not None and pod.scrape.limits not in {None, limits}
+        if pod.ip is not None
+        and pod.scrape is not None
+        and (pod.scrape.limits not in known_limits or pod.scrape.tenants_digest not in known_terms)
     )

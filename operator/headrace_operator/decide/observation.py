@@ -67,6 +67,8 @@ class Scrape:
     """Active limits by `headrace_limit`; None where the engine has none."""
     in_flight: int | None
     draining: bool | None
+    tenants_digest: int | None = None
+    """Of the tenants' terms that it holds; None where the engine has none."""
     is_implausible: bool = False
     """It held values that no engine can have, which were left out."""
 

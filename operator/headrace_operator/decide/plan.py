@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from headrace_engine.core.contract import Contract
 from headrace_operator.api.spec import Limits
 
 
@@ -24,12 +25,14 @@ class PodAnnotations:
 
 @dataclass(frozen=True, slots=True)
 class SetLimits:
-    """Signed `PATCH /v1/admin/limits` on one pod whose active limits differ."""
+    """Signed `PATCH /v1/admin/limits` on one pod whose active limits or tenants' terms differ."""
 
     pod_name: str
     pod_uid: str
     pod_ip: str
     limits: Limits
+    tenants: Contract | None = None
+    """None leaves the terms as they are."""
 
 
 @dataclass(frozen=True, slots=True)

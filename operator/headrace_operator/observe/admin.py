@@ -9,7 +9,7 @@ import base64
 import hashlib
 import secrets
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Self
 
@@ -20,6 +20,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat, load_pem_private_key
 from yarl import URL
 
+from headrace_engine.core.contract import Contract
 from headrace_operator.observe.body import BodyTooLargeError, read_bounded
 
 TOKEN_LIFETIME_S = 30
@@ -117,12 +118,17 @@ class AdminClient:
     async def limits(self, target: AdminTarget) -> Answer:
         return await self._call(target, "GET", LIMITS_PATH)
 
-    async def set_limits(self, target: AdminTarget, limits: Mapping[str, int]) -> Answer:
-        """Change limits in one step of the engine, or raise and change none. Raises `AdminError`."""
+    async def set_limits(
+        self, target: AdminTarget, limits: Mapping[str, int], *, tenants: Contract | None = None
+    ) -> Answer:
+        """Change limits and tenants' terms in one step of the engine, or raise and change none. Raises
+        `AdminError`.
+        """
         current = await self.limits(target)
         if current.etag is None:
             raise AdminError("the engine told no revision of its limits")
-        return await self._call(target, "PATCH", LIMITS_PATH, body=limits, if_match=current.etag)
+        terms = {} if tenants is None else {"tenants": _replacing(current.document.get("tenants"), tenants)}
+        return await self._call(target, "PATCH", LIMITS_PATH, body={**limits, **terms}, if_match=current.etag)
 
     async def drain(self, target: AdminTarget, *, timeout_s: float) -> Answer:
         """Stop admission; what is in flight ends by itself. Repeating it is harmless. Raises `AdminError`."""
@@ -157,6 +163,14 @@ class AdminClient:
             raise AdminError(f"{method} {path}: no answer in time") from error
         except (aiohttp.ClientError, BodyTooLargeError, OSError) as error:
             raise AdminError(f"{method} {path}: {type(error).__name__}: {error}"[:200]) from error
+
+
+def _replacing(current: Any, tenants: Contract) -> dict[str, Any]:
+    """All terms as a change of the current ones: what is not among them any more is taken away by a null."""
+    held = current.get("items") if isinstance(current, Mapping) else None
+    gone = dict.fromkeys(held if isinstance(held, Mapping) else ())
+    wanted = asdict(tenants)
+    return {"default": wanted["default"], "items": {**gone, **wanted["items"]}}
 
 
 def _answer(call: str, status: int, reply: bytes, etag: str | None) -> Answer:

@@ -95,6 +95,7 @@ def _scrape(newest: PodSample, told: tuple[float, Limits] | None) -> Scrape:
         limits=told[1] if told is not None and told[0] >= newest.at_s else _limits(newest),
         in_flight=None if in_flight is None else int(in_flight),
         draining=None if draining is None else draining > 0,
+        tenants_digest=None if (digest := newest.gauges.get(Gauge.TENANTS_DIGEST)) is None else int(digest),
         is_implausible=newest.implausible > 0,
     )
 

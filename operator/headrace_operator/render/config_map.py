@@ -1,10 +1,11 @@
 """What engines read when they start: active limits, SLO targets, whose calls to accept, who are tenants.
 
 Pods mount it as a volume, so that those which run see a change within about a minute. Engines read API keys
-and tenants' terms again then; limits move by a call, and targets are those of an engine's start.
+again then; limits and tenants' terms move by a call before that, targets are those of an engine's start.
 """
 
 import json
+from dataclasses import asdict
 from typing import Any
 
 from headrace_operator.api.names import (
@@ -15,8 +16,9 @@ from headrace_operator.api.names import (
     SLO_TTFT_KEY,
     engine_name,
 )
-from headrace_operator.api.spec import Limits, ServiceSpec, Tenants, Terms
+from headrace_operator.api.spec import Limits, ServiceSpec, Tenants
 from headrace_operator.render.metadata import child
+from headrace_operator.runtimes.terms import contract
 
 
 def config_map(spec: ServiceSpec, *, limits: Limits, admin_keys: str) -> dict[str, Any]:
@@ -37,14 +39,4 @@ def config_map(spec: ServiceSpec, *, limits: Limits, admin_keys: str) -> dict[st
 
 def tenancy(tenants: Tenants) -> dict[str, Any]:
     """The document that engines take as `--api-keys`. Without keys it says that nobody needs one."""
-    terms = {"default": _terms(tenants.default), "items": {name: _terms(own) for name, own in tenants.items}}
-    return {"keys": dict(tenants.keys) or None, "tenants": terms}
-
-
-def _terms(terms: Terms) -> dict[str, Any]:
-    return {
-        "weight": terms.weight,
-        "max_num_seqs": terms.max_num_seqs,
-        "max_num_queued_reqs": terms.max_num_queued_reqs,
-        "max_num_queued_tokens": terms.max_num_queued_tokens,
-    }
+    return {"keys": dict(tenants.keys) or None, "tenants": asdict(contract(tenants))}

@@ -40,7 +40,9 @@ class EngineCalls:
             "max_num_seqs": change.limits.max_num_seqs,
             "max_num_batched_tokens": change.limits.max_num_batched_tokens,
         }
-        return await self._call(change, lambda admin, target: admin.set_limits(target, limits))
+        return await self._call(
+            change, lambda admin, target: admin.set_limits(target, limits, tenants=change.tenants)
+        )
 
     async def _drain(self, drain: Drain) -> bool:
         return await self._call(drain, lambda admin, target: admin.drain(target, timeout_s=drain.timeout_s))

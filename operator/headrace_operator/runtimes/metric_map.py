@@ -35,6 +35,7 @@ class Gauge(StrEnum):
     IN_FLIGHT = "in_flight"
     DRAINING = "draining"
     START_TIME = "start_time_s"
+    TENANTS_DIGEST = "tenants_digest"
     MAX_NUM_SEQS = "max_num_seqs"
     MAX_NUM_BATCHED_TOKENS = "max_num_batched_tokens"
 
@@ -78,6 +79,7 @@ _HEADRACE_GAUGES: Mapping[Gauge, Series] = {
     Gauge.IN_FLIGHT: Series("headrace_in_flight"),
     Gauge.DRAINING: Series("headrace_draining"),
     Gauge.START_TIME: Series("headrace_start_time_seconds"),
+    Gauge.TENANTS_DIGEST: Series("headrace_tenants_digest"),
     Gauge.MAX_NUM_SEQS: Series("headrace_limit", ("name", "max_num_seqs")),
     Gauge.MAX_NUM_BATCHED_TOKENS: Series("headrace_limit", ("name", "max_num_batched_tokens")),
 }

@@ -16,6 +16,7 @@ from headrace_engine.core.contract import Terms
 from headrace_engine.server.api_keys import Tenancy
 from headrace_operator.api.spec import Limits, Runtime
 from headrace_operator.render.children import children
+from headrace_operator.runtimes.terms import contract
 
 ROOT = typer.main.get_command(build())
 CONFIG = "/etc/headrace/"
@@ -77,6 +78,9 @@ def test_its_tenants_are_those_that_the_spec_names(tmp_path: Path):
     assert found.tenants == {bytes.fromhex(64 * "a"): "acme"}
     assert found.contract.of("acme") == Terms(weight=8, max_num_seqs=4, max_num_queued_reqs=0)
     assert found.contract.of("another") == Terms(weight=2)
+    assert found.contract.digest == contract(service({"tenants": terms}).tenants).digest, (
+        "so nobody is called"
+    )
 
 
 def test_without_tenants_it_lets_everybody_in(tmp_path: Path):

@@ -8,6 +8,9 @@ import urllib.request
 import pytest
 from model_hub import COMMIT, FakeHub
 
+from headrace_operator.api.parsing import parse
+from headrace_operator.runtimes.terms import contract
+
 pytestmark = [pytest.mark.cluster, pytest.mark.node, pytest.mark.timeout(240)]
 
 START_S, SYNC_S = 90.0, 60.0
@@ -71,6 +74,14 @@ def ask(namespace, key=None):
         return error.code
 
 
+def held_terms(namespace):
+    """By the pod's own metrics."""
+    address = namespace.get("service", "chat")["spec"]["clusterIP"]
+    with urllib.request.urlopen(f"http://{address}:8000/metrics", timeout=10) as answer:
+        lines = answer.read().decode().splitlines()
+    return next(int(float(line.split()[1])) for line in lines if line.startswith("headrace_tenants_digest"))
+
+
 def test_a_downloaded_model_is_served(serving):
     assert ask(serving) == 200
 
@@ -123,6 +134,7 @@ def test_keys_come_and_go_and_no_pod_is_replaced(serving, eventually):
     serving.patch("infs", "chat", {"spec": {"tenants": TENANTS}})
     eventually(lambda: ask(serving) == 401, within_s=SYNC_S)
     assert ask(serving, KEY) == 200
+    eventually(lambda: held_terms(serving) == contract(parse(serving.get("infs", "chat")).tenants).digest)
     serving.patch("infs", "chat", {"spec": {"tenants": None}})
     eventually(lambda: ask(serving) == 200, within_s=SYNC_S)
     after = pod_of(serving)

@@ -102,12 +102,8 @@ def test_tenants_reach_engines_by_the_file_that_they_read_again_when_it_changes(
     }
     document = tenancy(service({"tenants": terms}).tenants)
     assert document["keys"] == {64 * "a": "acme"}
-    assert document["tenants"]["items"]["acme"] == {
-        "weight": 3,
-        "max_num_seqs": 8,
-        "max_num_queued_reqs": None,
-        "max_num_queued_tokens": None,
-    }
+    acme = document["tenants"]["items"]["acme"]
+    assert (acme["weight"], acme["max_num_seqs"], acme["max_num_queued_reqs"]) == (3, 8, None)
 
 
 def test_without_tenants_nobody_needs_a_key():

@@ -1,0 +1,62 @@
+"""Terms of tenants move by a call to each pod that holds others; a pod is never replaced for them."""
+
+from dataclasses import asdict
+
+from hypothesis import given
+from hypothesis import strategies as st
+from operator_builders import NOW_S, SETTINGS, observation, pod, service, window
+
+from headrace_engine.core.contract import Contract, Terms
+from headrace_operator.api.spec import Limits
+from headrace_operator.decide.controller import decide
+from headrace_operator.decide.observation import Scrape
+from headrace_operator.observe.admin import _replacing
+from headrace_operator.runtimes.terms import contract
+
+TENANTS = {"keys": {64 * "a": "acme"}, "items": [{"name": "acme", "weight": 3}]}
+SHARED = service({"tenants": TENANTS})
+WANTED = contract(SHARED.tenants)
+
+
+def calls(*digests, spec=SHARED):
+    pods = [
+        pod(number, scrape=Scrape(NOW_S, Limits(16, 512), 1, draining=False, tenants_digest=digest))
+        for number, digest in enumerate(digests)
+    ]
+    facts = observation(spec, pods=pods, recent=window(), previous={"desiredReplicas": len(pods)})
+    return decide(facts, spec, settings=SETTINGS, now_s=NOW_S).set_limits
+
+
+def test_a_pod_that_holds_other_terms_is_told_and_keeps_its_limits():
+    [call] = calls(WANTED.digest, Contract().digest)
+    assert call.pod_name == pod(1).name
+    assert (call.tenants, call.limits) == (WANTED, Limits(16, 512))
+
+
+def test_pods_that_hold_them_already_are_left_alone():
+    assert calls(WANTED.digest, WANTED.digest) == ()
+
+
+def test_an_engine_that_tells_nothing_of_tenants_is_not_told_of_them():
+    assert calls(None) == ()
+
+
+def test_tenants_that_are_taken_out_of_the_spec_are_taken_from_the_pods():
+    [call] = calls(WANTED.digest, spec=service())
+    assert call.tenants == Contract()
+
+
+terms = st.builds(Terms, st.sampled_from([1.0, 2.0]), st.none() | st.integers(1, 4))
+contracts = st.builds(Contract, st.dictionaries(st.sampled_from("abc"), terms), terms)
+
+
+@given(contracts, contracts)
+def test_whatever_a_pod_held_it_holds_what_is_wanted_afterwards(held, wanted):
+    assert held.changed(_replacing(asdict(held), wanted)) == wanted
+
+
+@given(
+    st.none() | st.integers() | st.lists(st.integers()) | st.dictionaries(st.text(), st.integers()), contracts
+)
+def test_whatever_a_pod_says_that_it_holds_makes_no_error(said, wanted):
+    assert _replacing(said, wanted)["default"] == asdict(wanted)["default"]
