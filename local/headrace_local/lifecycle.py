@@ -26,10 +26,12 @@ from headrace_local.state import (
     DEFAULT_NAME,
     Description,
     State,
-    clusters_directory,
     known_clusters,
     state_of,
 )
+
+MACHINE_LOCK = Path("/run/lock/headrace-clusters.lock")
+"""Not in the cache: clusters of two caches share the machine's addresses, and one is made at a time."""
 
 __all__ = ["DEFAULT_NAME", "daemons_of", "dead_daemons", "down", "find_cluster", "take_down_abandoned", "up"]
 
@@ -161,5 +163,5 @@ def _end(state: State) -> None:
 @contextmanager
 def _alone(phases: Phases) -> Iterator[None]:
     waiting = "another start or end of a cluster is under way: waiting for it"
-    with exclusively(clusters_directory() / ".lock", waiting=lambda: phases.note(waiting)):
+    with exclusively(MACHINE_LOCK, waiting=lambda: phases.note(waiting)):
         yield

@@ -2,9 +2,11 @@
 
 import io
 import json
+import os
 import subprocess
 import sys
 import tarfile
+import threading
 from ipaddress import IPv4Network
 from itertools import combinations
 from pathlib import Path
@@ -13,15 +15,15 @@ import pytest
 import yaml
 from rich.console import Console
 
-from headrace_local import missing
+from headrace_local import lifecycle, missing
 from headrace_local.binaries import SOURCES, sources_digest
-from headrace_local.cache import cache_directory
+from headrace_local.cache import cache_directory, exclusively
 from headrace_local.certificates import create_authority
 from headrace_local.dev_runtime import HOME, SOURCE_ROOTS, Environment, dev_runtime_spec, engine_image
 from headrace_local.kubeconfig import kubeconfig, merge_context
 from headrace_local.missing import Missing
 from headrace_local.network import MAX_CLUSTERS, Addresses, free_addresses
-from headrace_local.oci import Image, Layer, write_archive
+from headrace_local.oci import Image, Layer, add_layer, write_archive
 from headrace_local.processes import Daemons, Process
 from headrace_local.progress import Phases, duration
 from headrace_local.state import state_of
@@ -42,6 +44,42 @@ def test_a_new_cluster_avoids_what_is_routed_and_what_is_taken():
     assert free_addresses([vpn], taken={2}) == Addresses(3)
     with pytest.raises(Missing, match=r"198\.18"):
         free_addresses([IPv4Network("198.18.0.0/15")], taken=set())
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="clusters are root's")
+def test_clusters_of_two_caches_are_made_one_after_the_other(monkeypatch, tmp_path):
+    """Each finds a network that is free, and lays its own before the other looks."""
+    monkeypatch.setenv("HEADRACE_CACHE", str(tmp_path / "another"))
+    ended = threading.Thread(target=lifecycle.down, args=("none",))
+    with exclusively(lifecycle.MACHINE_LOCK):
+        ended.start()
+        ended.join(0.05)
+        assert ended.is_alive()
+    ended.join(10)
+    assert not ended.is_alive()
+
+
+def test_a_layer_on_top_keeps_the_image_below_it(tmp_path):
+    below = Image("below:1", Layer(files={"/a": (b"a", 0o644)}), ("/a",), {"A": "1"}, "65532")
+    archive = write_archive(below, "x86_64", tmp_path / "below.tar")
+    above = Layer(files={"/b": (b"b", 0o755)})
+    with tarfile.open(add_layer(archive, above, "above:1", tmp_path / "above.tar")) as image:
+
+        def document(name):
+            return json.load(image.extractfile(name))
+
+        def blob(descriptor):
+            return f"blobs/{descriptor['digest'].replace(':', '/')}"
+
+        [described] = document("index.json")["manifests"]
+        assert described["annotations"]["io.containerd.image.name"] == "above:1"
+        manifest = document(blob(described))
+        config = document(blob(manifest["config"]))
+        assert config["config"]["Entrypoint"] == ["/a"]
+        assert [layer["digest"] for layer in manifest["layers"]] == config["rootfs"]["diff_ids"]
+        for descriptor, name in zip(manifest["layers"], ("a", "b"), strict=True):
+            with tarfile.open(fileobj=image.extractfile(blob(descriptor))) as layer:
+                assert layer.getnames() == [name]
 
 
 def test_an_image_archive_is_the_same_to_the_byte_for_the_same_content(tmp_path):
