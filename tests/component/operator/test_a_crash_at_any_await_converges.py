@@ -35,6 +35,8 @@ NOW_S = 1_800_000_000.0
 KEY = Key("default", "chat")
 SERVICE = "/apis/headrace.dev/v1alpha1/namespaces/default/inferenceservices/chat"
 DEPLOYMENT = "/apis/apps/v1/namespaces/default/deployments/chat-engine"
+REPLICA_SET = "/apis/apps/v1/namespaces/default/replicasets/chat-engine-5d9c"
+POD = "/api/v1/namespaces/default/pods/chat-engine-5d9c-0"
 ENOUGH = 400
 """More awaits than any reconcile here has."""
 
@@ -80,13 +82,17 @@ class Cluster:
             "uid": "rs",
             "ownerReferences": owned("Deployment", "", "dep"),
         }
-        self.keep("/apis/apps/v1/namespaces/default/replicasets/chat-engine-5d9c", {"metadata": replica_set})
+        self.keep(REPLICA_SET, {"metadata": replica_set})
 
     def keep(self, path: str, body: dict[str, Any]) -> web.Response:
         group, kind = path.rpartition("/namespaces/")[0].lstrip("/").partition("/")[2], path.split("/")[-2]
         kinds = {found.plural: found for found in WATCHED}
         named = {"apiVersion": group, "kind": kinds[kind].kind} if kind in kinds else {}
         return self.api.keep(path, named | merged(body, {"metadata": {"namespace": "default"}}), 200)
+
+    def lay(self, path: str, changes: dict[str, Any]) -> None:
+        """`changes` over the object that is there."""
+        self.keep(path, merged(self.api.objects[path], changes))
 
     async def answer(self, request: web.Request) -> web.Response | None:
         if request.method != "PATCH":
@@ -192,13 +198,33 @@ async def scaled_down(api: Any) -> Cluster:
     api.objects.clear()
     cluster = Cluster(api, pods=2, replicas=2)
     await settled(cluster)
-    cluster.keep(
-        SERVICE, merged(api.objects[SERVICE], {"metadata": {"generation": 2}, "spec": {"replicas": 1}})
-    )
+    cluster.lay(SERVICE, {"metadata": {"generation": 2}, "spec": {"replicas": 1}})
     return cluster
 
 
-@pytest.mark.parametrize("scene", [created, scaled_down])
+async def rollout_failed(api: Any) -> Cluster:
+    """The engine of a new spec ended again and again beside that of the old one, which served."""
+    api.objects.clear()
+    cluster = Cluster(api, pods=1, replicas=1)
+    await settled(cluster)
+    served = api.objects[DEPLOYMENT]["spec"]["template"]
+    cluster.lay(REPLICA_SET, {"spec": {"template": served}})
+    cluster.lay(POD, {"metadata": {"annotations": served["metadata"]["annotations"]}})
+    cluster.lay(DEPLOYMENT, {"status": {"replicas": 1, "updatedReplicas": 1, "readyReplicas": 1}})
+    await settled(cluster)
+    cluster.lay(SERVICE, {"metadata": {"generation": 2}, "spec": {"engine": {"threads": 2}}})
+    await settled(cluster)
+    new = pod(1)
+    new["metadata"]["annotations"] = api.objects[DEPLOYMENT]["spec"]["template"]["metadata"]["annotations"]
+    ended = {"exitCode": 1, "reason": "Error", "message": "no such model"}
+    engine = {"name": "engine", "ready": False, "restartCount": 2, "state": {"terminated": ended}}
+    new["status"] |= {"conditions": [], "containerStatuses": [engine]}
+    cluster.keep(POD.removesuffix("0") + "1", new)
+    cluster.lay(DEPLOYMENT, {"status": {"replicas": 2}})
+    return cluster
+
+
+@pytest.mark.parametrize("scene", [created, scaled_down, rollout_failed])
 async def test_a_successor_makes_what_the_crash_left_undone(api_server, scene):
     cluster = await scene(api_server)
     before, expected = cluster.state(), await settled(cluster)

@@ -1,0 +1,115 @@
+"""What people ask for by kubectl, on a real API server whose pods a test plays the kubelet for: it converges,
+with the conditions on the way that `kubectl wait` waits for.
+"""
+
+import pytest
+from operator_process import Namespace
+
+pytestmark = pytest.mark.cluster
+
+LIVE_EDITS = {
+    "targets": {"slo": {"ttft": "2s", "itl": "90ms", "attainment": "0.9"}},
+    "bounds of scaling": {"scaling": {"mode": "Auto", "minReplicas": 1, "maxReplicas": 4}},
+    "stabilization": {"scaling": {"scaleDown": {"stabilization": "10m"}}},
+    "tuning": {"tuning": {"mode": "Auto", "interval": "30s"}},
+    "limits below capacity": {"tuning": {"bounds": {"maxNumSeqs": {"min": 4, "max": 8}}}},
+    "tenants": {"tenants": {"keys": {64 * "a": "acme"}, "items": [{"name": "acme", "weight": 3}]}},
+    "rollout": {"rollout": {"progressDeadline": "30m"}},
+    "pause": {"paused": True},
+}
+
+
+def pods_of(namespace):
+    pods = namespace.find("pods", "headrace.dev/inferenceservice=chat")
+    return [pod for pod in pods if "deletionTimestamp" not in pod["metadata"]]
+
+
+def run_all(namespace):
+    """Every pod that there is by now gets ready."""
+    for pod in pods_of(namespace):
+        if not pod["status"].get("podIP"):
+            namespace.run_pod(pod, ip="203.0.113.7")
+
+
+def wait_for(namespace, condition):
+    namespace.kubectl("wait", f"--for=condition={condition}", "infs/chat", "--timeout=20s")
+
+
+def is_observed(namespace):
+    found = namespace.get("infs", "chat")
+    return found["status"].get("observedGeneration") == found["metadata"]["generation"]
+
+
+@pytest.fixture
+def ready(namespace, operator, service, eventually):
+    """A service whose one pod is ready."""
+    namespace.apply(service())
+    eventually(lambda: pods_of(namespace))
+    run_all(namespace)
+    wait_for(namespace, "Ready")
+    eventually(lambda: namespace.condition("chat", "Progressing")["reason"] == "RolloutComplete")
+    return namespace
+
+
+def test_an_edit_of_what_is_live_leaves_every_pod_alone(ready, eventually):
+    [pod] = pods_of(ready)
+    before = ready.get("deployment", "chat-engine")["spec"]["template"]
+    for edit in LIVE_EDITS.values():
+        ready.patch("infs", "chat", {"spec": edit})
+        eventually(lambda: is_observed(ready))
+        assert ready.get("deployment", "chat-engine")["spec"]["template"] == before, edit
+    assert [found["metadata"]["uid"] for found in pods_of(ready)] == [pod["metadata"]["uid"]]
+    eventually(lambda: ready.get("infs", "chat")["status"]["activeLimits"]["maxNumSeqs"] == 8)
+    data = ready.get("configmap", "chat-engine")["data"]
+    assert '"max_num_seqs": 8' in data["limits.json"], "pods that start from now on have them too"
+    assert "acme" in data["api-keys.json"]
+
+
+def test_an_edit_of_what_an_engine_starts_with_replaces_pods_and_says_so(ready, eventually):
+    [old] = pods_of(ready)
+    ready.patch("infs", "chat", {"spec": {"engine": {"threads": 2}}})
+    wait_for(ready, "Progressing")
+    assert ready.condition("chat", "Progressing")["reason"] == "RolloutInProgress"
+    eventually(lambda: len(pods_of(ready)) == 2)
+    run_all(ready)
+    wait_for(ready, "Progressing=False")
+    assert ready.condition("chat", "Progressing")["reason"] == "RolloutComplete"
+    eventually(lambda: [pod["metadata"]["uid"] for pod in pods_of(ready)] != [old["metadata"]["uid"]])
+    wait_for(ready, "Ready")
+
+
+def test_kubectl_scale_pins_the_replicas_and_removing_the_pin_frees_them(ready, eventually):
+    scaling = {"mode": "Auto", "minReplicas": 1, "maxReplicas": 4}
+    ready.patch("infs", "chat", {"spec": {"scaling": scaling}})
+    ready.kubectl("scale", "infs/chat", "--replicas=3")
+    eventually(lambda: len(pods_of(ready)) == 3)
+    wait_for(ready, "ScalingActive=False")
+    assert ready.condition("chat", "ScalingActive")["reason"] == "PinnedByUser"
+    run_all(ready)
+    ready.kubectl("wait", "--for=jsonpath={.status.readyReplicas}=3", "infs/chat", "--timeout=20s")
+    scale = ready.kubectl("get", "infs/chat", "-o", "jsonpath={.status.replicas}/{.status.selector}")
+    assert scale == "3/headrace.dev/inferenceservice=chat"
+    ready.patch("infs", "chat", {"spec": {"replicas": None}})
+    eventually(lambda: ready.condition("chat", "ScalingActive")["reason"] != "PinnedByUser")
+    assert ready.get("infs", "chat")["status"]["desiredReplicas"] == 3, "nothing is known yet: it holds"
+
+
+def test_a_pause_freezes_what_is_decided_and_goes_on_serving(ready):
+    scaling = {"mode": "Auto", "minReplicas": 1, "maxReplicas": 4}
+    ready.patch("infs", "chat", {"spec": {"scaling": scaling, "paused": True}})
+    wait_for(ready, "ScalingActive=False")
+    ready.kubectl("wait", "--for=jsonpath={.status.decision.reason}=Paused", "infs/chat", "--timeout=20s")
+    assert ready.condition("chat", "ScalingActive")["reason"] == "Paused"
+    assert ready.condition("chat", "Ready")["status"] == "True"
+
+
+def test_a_namespace_that_is_deleted_goes_with_all_that_is_in_it(namespace, operator, service, eventually):
+    doomed = Namespace(namespace.cluster, f"{namespace.name}-doomed")
+    doomed.cluster.kubectl("create", "namespace", doomed.name)
+    doomed.apply(service())
+    eventually(lambda: pods_of(doomed))
+    doomed.cluster.kubectl("delete", "namespace", doomed.name, "--timeout=40s")
+    assert operator.metric('headrace_operator_reconciles_total{result="Bug"}') == 0
+    assert operator.process.poll() is None
+    namespace.apply(service())
+    eventually(lambda: pods_of(namespace))
