@@ -76,30 +76,39 @@ def test_limits_that_were_never_tuned_follow_a_raised_capacity(mode, source, exp
     assert raised.status["activeLimits"]["maxNumSeqs"] == expected
 
 
+LOWERED = {
+    "id": "1",
+    "at": "2027-01-15T07:59:30Z",
+    "generation": 1,
+    "action": "LowerSeqLimit",
+    "reason": "ITLOverTarget",
+    "message": "",
+    "attainment": "0.90",
+    "requestsPerSecond": "5.00",
+    "before": {"replicas": 1, "maxNumSeqs": 16, "maxNumBatchedTokens": 512},
+    "after": {"replicas": 1, "maxNumSeqs": 12, "maxNumBatchedTokens": 512},
+}
+LOWERED_BEFORE = {
+    "desiredReplicas": 1,
+    "activeLimits": {"maxNumSeqs": 12, "maxNumBatchedTokens": 512},
+    "slo": {"key": "ttft=1,itl=0.2", "since": "2027-01-15T06:00:00Z"},
+    "history": [LOWERED],
+}
+WORSE = {"queue_s": 0.9, "good": 50, "late": 50, "running_per_pod": 12.0}
+
+
 def test_a_change_that_did_harm_is_rolled_back():
-    lowered = {
-        "id": "1",
-        "at": "2027-01-15T07:59:30Z",
-        "generation": 1,
-        "action": "LowerSeqLimit",
-        "reason": "ITLOverTarget",
-        "message": "",
-        "attainment": "0.90",
-        "requestsPerSecond": "5.00",
-        "before": {"replicas": 1, "maxNumSeqs": 16, "maxNumBatchedTokens": 512},
-        "after": {"replicas": 1, "maxNumSeqs": 12, "maxNumBatchedTokens": 512},
-    }
-    previous = {
-        "desiredReplicas": 1,
-        "activeLimits": {"maxNumSeqs": 12, "maxNumBatchedTokens": 512},
-        "slo": {"key": "ttft=1,itl=0.2", "since": "2027-01-15T06:00:00Z"},
-        "history": [lowered],
-    }
-    worse = window(queue_s=0.9, good=50, late=50, running_per_pod=12.0)
-    back = plan(service(), worse, previous=previous)
+    back = plan(service(), window(**WORSE), previous=LOWERED_BEFORE)
     assert back.status["activeLimits"]["maxNumSeqs"] == 16
     assert back.status["decision"]["action"] == "RollBackLimits"
     assert [entry.get("outcome") for entry in back.status["history"]] == [None, "RolledBack"]
     assert "LimitsRolledBack" in [event.reason for event in back.events]
-    better = plan(service(), window(), previous=previous)
+    better = plan(service(), window(), previous=LOWERED_BEFORE)
     assert better.status["history"][0]["outcome"] == "Kept"
+
+
+def test_how_much_worse_is_harm_is_the_spec_s_to_say():
+    patient = service({"tuning": {"rollbackOn": {"attainmentDrop": "0.5"}}})
+    kept = plan(patient, window(**WORSE), previous=LOWERED_BEFORE)
+    assert kept.status["decision"]["action"] != "RollBackLimits"
+    assert kept.status["history"][-1]["outcome"] == "Kept"
