@@ -22,6 +22,8 @@ from headrace_engine.server.rules import Rules
 log = logging.getLogger(__name__)
 T = TypeVar("T")
 
+GONE = "the engine core is gone"
+
 
 class CoreLostError(RuntimeError):
     """The engine core is gone."""
@@ -53,8 +55,10 @@ class CoreLink(asyncio.Protocol):
         return link
 
     def listen(self, on_report: Callable[[bytes], None], on_end: Callable[[], None]) -> None:
-        """Who takes the reports from now on, and is told once when the core has failed or is gone."""
+        """Who takes the reports from now on, and is told when the core has failed or is gone."""
         self._on_report, self._on_end = on_report, on_end
+        if self.lost.done():
+            asyncio.get_running_loop().call_soon(on_end)
 
     def open(self, rules: Rules, *, enable_prefix_caching: bool) -> None:
         self._say(say.Open(rules, enable_prefix_caching))
@@ -72,6 +76,8 @@ class CoreLink(asyncio.Protocol):
         Raises:
             CoreLostError: nobody knows whether they are.
         """
+        if self.lost.done():
+            raise CoreLostError(GONE)
         number = next(self._numbers)
         self._changes[number] = change = asyncio.get_running_loop().create_future()
         self._say(say.SetRules(number, rules, new_policy))
@@ -145,7 +151,7 @@ class CoreLink(asyncio.Protocol):
         self.lost.set_result(None)
         if self._transport is not None:
             self._transport.close()
-        self._give_up(CoreLostError("the engine core is gone"))
+        self._give_up(CoreLostError(GONE))
         if not self._stopping:
             self._on_end()
 

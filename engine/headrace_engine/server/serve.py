@@ -11,19 +11,18 @@ import hashlib
 import logging
 import signal
 import socket
-import threading
-import time
 from collections.abc import Callable
 from datetime import UTC, datetime
 from importlib.metadata import version
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING
 
 from prometheus_client import ProcessCollector
 
 from headrace_engine.core.contract import Contract
 from headrace_engine.core.limits import Limits
-from headrace_engine.link.client import CoreLink, CoreLostError
+from headrace_engine.link.client import CoreLostError
 from headrace_engine.link.hosts import CoreHost
+from headrace_engine.link.lifetime import CoreLifetime
 from headrace_engine.runner.errors import ModelLoadError
 from headrace_engine.server.active_limits import ActiveLimits
 from headrace_engine.server.admin_auth import AdminAuth
@@ -32,11 +31,9 @@ from headrace_engine.server.app import admin_app, serving_app
 from headrace_engine.server.config import ServeConfig
 from headrace_engine.server.drain import Drain
 from headrace_engine.server.engine import Engine
-from headrace_engine.server.heartbeat import Pulses
 from headrace_engine.server.http_limits import HttpLimits
 from headrace_engine.server.http_server import HttpServer
 from headrace_engine.server.json_shape import BodyBounds
-from headrace_engine.server.loop import LAST_STEP_S
 from headrace_engine.server.model import ServedModel
 from headrace_engine.server.prompts import Prompts
 from headrace_engine.server.rules import Rules
@@ -52,10 +49,6 @@ if TYPE_CHECKING:
     from headrace_engine.telemetry.traces import Traces
 
 log = logging.getLogger(__name__)
-
-CORE_EXIT_S = 1.0
-"""How long a core may take to exit after its last word."""
-T = TypeVar("T")
 
 
 class EngineProcess:
@@ -74,8 +67,7 @@ class EngineProcess:
     ) -> None:
         self._config = config
         self._limits = limits
-        self._host = host
-        self._link: CoreLink | None = None
+        self._core = CoreLifetime(host)
         self._on_ready = on_ready
         self._sockets = (serving_socket, admin_socket)
         self.service = Service(config.names, http_limits)
@@ -140,12 +132,11 @@ class EngineProcess:
         return 1 if stuck or self._failed.is_set() else 0
 
     async def _open(self) -> None:
-        link = await self._connect()
-        model = await self._loaded(link)
+        link, model = await self._core.start()
         config, limits, names = self._config, self._limits, self._config.names
         metrics = Metrics(model_name=names[0], max_model_len=model.capacity.max_model_len, slo=config.slo)
-        if self._host.pid is not None:
-            ProcessCollector("headrace_core", lambda: str(self._host.pid), registry=metrics.registry)
+        if self._core.pid is not None:
+            ProcessCollector("headrace_core", lambda: str(self._core.pid), registry=metrics.registry)
         records = Records()
         traces = self._traces
         traced = () if traces is None else (traces.ended,)
@@ -182,17 +173,6 @@ class EngineProcess:
         self.service.open(self._serving)
         self._on_ready(self._serving)
 
-    async def _connect(self) -> CoreLink:
-        end = self._host.start()
-        self._link = await CoreLink.connect(end, Pulses(time.monotonic))
-        return self._link
-
-    async def _loaded(self, link: CoreLink) -> ServedModel:
-        """The tokenizer is read beside the weights. Raises `ModelLoadError`, `CoreLostError`."""
-        directory = await link.found
-        tokenizer = await _in_thread(lambda: self._host.tokenizer(directory))
-        return ServedModel.of(await link.loaded, tokenizer)
-
     def _engine_failed(self) -> None:
         self.service.fail()
         self._failed.set()
@@ -200,20 +180,9 @@ class EngineProcess:
     async def _close(self) -> None:
         if self._serving is not None:
             self._serving.prompts.close()
-        if self._link is not None:
-            await self._end_core(self._link)
+        await self._core.end()
         if self._traces is not None:
             await asyncio.to_thread(self._traces.close)
-
-    async def _end_core(self, link: CoreLink) -> None:
-        """One that is still loading has nothing to end well."""
-        link.stop()
-        await asyncio.wait([link.lost], timeout=0.0 if self._serving is None else LAST_STEP_S)
-        exits_within_s = CORE_EXIT_S if link.lost.done() else 0.0
-        link.close()
-        died_of = await asyncio.to_thread(self._host.end, exits_within_s)
-        if died_of is not None:
-            log.error("the engine core is gone", extra={"reason": died_of})
 
 
 def _refused(error: BaseException) -> int:
@@ -250,24 +219,3 @@ def _cache_facts(model: ServedModel, config: ServeConfig) -> dict[str, str]:
         "enable_prefix_caching": str(config.enable_prefix_caching),
         "cache_dtype": model.dtype,
     }
-
-
-async def _in_thread(work: Callable[[], T]) -> T:
-    """On a daemon thread: leaving meanwhile does not wait for it."""
-    loop = asyncio.get_running_loop()
-    done: asyncio.Future[T] = loop.create_future()
-
-    def settle(settled: Callable[[Any], None], outcome: Any) -> None:
-        if not done.cancelled():
-            settled(outcome)
-
-    def run() -> None:
-        try:
-            outcome: tuple[Callable[[Any], None], Any] = (done.set_result, work())
-        except BaseException as error:  # noqa: BLE001 - the loop's to report
-            outcome = (done.set_exception, error)
-        if not loop.is_closed():
-            loop.call_soon_threadsafe(settle, *outcome)
-
-    threading.Thread(target=run, name="read-tokenizer", daemon=True).start()
-    return await done

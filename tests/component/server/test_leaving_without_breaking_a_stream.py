@@ -15,7 +15,8 @@ import openai
 import pytest
 from tests.served_engine import Served, eventually, is_running
 
-from headrace_engine.server import drain, http_server, loop
+from headrace_engine.link import outbox
+from headrace_engine.server import drain, heartbeat, http_server, loop
 from headrace_engine.server.admin_auth import AdminCredentials
 from headrace_engine.server.config import ServeConfig
 from headrace_engine.server.loading import load_model
@@ -141,6 +142,23 @@ def test_a_step_that_hangs_does_not_keep_the_process(start, monkeypatch) -> None
     server.eventually(lambda: server.process.service.serving().engine.num_unanswered == 1)
     server.terminate()
     assert server.ended(5) == 1
+
+
+def test_a_step_that_never_ends_fails_livez_until_it_does(start, monkeypatch) -> None:
+    """Without work it is live for ever; ready it stays, for whoever restarts it decides by `livez` alone."""
+    monkeypatch.setattr(heartbeat, "LEAST_STALL_S", 0.1)
+    monkeypatch.setattr(heartbeat, "STALL_TOKEN_S", 0.1)
+    monkeypatch.setattr(outbox, "PULSE_S", 0.02)
+    server = start()
+    livez = lambda: server.http.get(server.url + "/livez").status_code  # noqa: E731
+    assert livez() == 200
+    server.model.may_step.clear()
+    answer = ThreadPoolExecutor(1).submit(server.post, "/v1/completions", LONG)
+    server.eventually(lambda: livez() == 503)
+    assert server.http.get(server.url + "/metrics").status_code == 200
+    server.model.may_step.set()
+    assert answer.result().status_code == 200
+    server.eventually(lambda: livez() == 200)
 
 
 def test_a_stream_that_is_cut_off_has_all_that_was_generated(start) -> None:
