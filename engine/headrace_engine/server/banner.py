@@ -7,7 +7,7 @@ from headrace_engine.server.service import Serving
 
 
 def facts(config: ServeConfig, serving: Serving, addresses: dict[str, str]) -> dict[str, Any]:
-    """Model, number type, KV budget, limits, addresses."""
+    """Model, number type, KV budget, limits, addresses, and who is let in."""
     model = serving.engine.model
     capacity = model.capacity
     return {
@@ -22,6 +22,11 @@ def facts(config: ServeConfig, serving: Serving, addresses: dict[str, str]) -> d
         "sessions_at_full_length": round(
             capacity.num_blocks * capacity.block_size / capacity.max_model_len, 1
         ),
+        "api_keys": "asked for" if _asks_for_keys(serving) else "none asked for: who reaches it is served",
         "traces": config.otlp_traces_endpoint or "not exported",
         **addresses,
     }
+
+
+def _asks_for_keys(serving: Serving) -> bool:
+    return serving.api_keys is not None and serving.api_keys.tenancy.tenants is not None

@@ -123,6 +123,13 @@ def test_an_endpoint_that_is_no_collectors_url_is_refused(served, endpoint) -> N
     assert "http://collector:4318" in output
 
 
+def test_an_endpoint_with_a_secret_in_it_is_refused_and_not_shown(served) -> None:
+    code, output = run("serve", "m", "--otlp-traces-endpoint", "http://user:canary@collector:4318")
+    assert (code, served) == (2, [])
+    assert "OTEL_EXPORTER_OTLP_HEADERS" in output
+    assert "canary" not in output
+
+
 def test_an_endpoint_without_a_path_gets_the_usual_one(served) -> None:
     for endpoint in ("http://c:4318", "http://c:4318/", "https://c/own/path"):
         assert run("serve", "m", "--otlp-traces-endpoint", endpoint)[0] == 0
