@@ -10,6 +10,8 @@ from typing import Any
 import pytest
 from attacked_server import AttackedServer, chat, completion, post
 
+from headrace_engine.server.bounds import MAX_SCORES
+
 KI = 1024
 VOCABULARY = 1024
 MOST_CHARACTERS = 8 * 65_024
@@ -44,12 +46,16 @@ def test_logprobs_of_a_whole_vocabulary_are_refused(target, count) -> None:
     assert (answer.status, (answer.param or "")[-8:]) == (400, "logprobs")
 
 
-MOST_SCORES = 32_768
+def ids(told_for_each: int) -> list[int]:
+    """A prompt of as many tokens as may be told of."""
+    return [50] * (MAX_SCORES // told_for_each - 4)
+
+
 SCORED = {
-    "a prompt, itself": completion(prompt=[50] * (MOST_SCORES - 8), prompt_logprobs=0),
-    "a prompt, with 20 others": completion(prompt=[50] * (MOST_SCORES // 21 - 2), prompt_logprobs=20),
-    "an echo, itself": completion(prompt=[50] * (MOST_SCORES - 8), echo=True, logprobs=0),
-    "eight echoes": completion(prompt=[50] * (MOST_SCORES // 8 - 2), echo=True, logprobs=0, n=8),
+    "a prompt, with two others": completion(prompt=ids(3), prompt_logprobs=2),
+    "a prompt, with 20 others": completion(prompt=ids(21), prompt_logprobs=20),
+    "an echo, with two others": completion(prompt=ids(3), echo=True, logprobs=2),
+    "eight echoes": completion(prompt=ids(8), echo=True, logprobs=0, n=8),
 }
 
 
