@@ -53,7 +53,8 @@ class ControlPlane:
             f"--tls-private-key-file={pki.api_server.key}",
             f"--client-ca-file={pki.authority.certificate}",
             "--authorization-mode=Node,RBAC",
-            "--enable-admission-plugins=NodeRestriction",
+            # The second is on where clusters are shared: whoever sets owner references needs a right for it.
+            "--enable-admission-plugins=NodeRestriction,OwnerReferencesPermissionEnforcement",
             "--allow-privileged=true",
             f"--service-account-issuer={ISSUER}",
             f"--service-account-key-file={pki.service_account_public}",

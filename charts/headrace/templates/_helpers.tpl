@@ -29,7 +29,7 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{- define "headrace.serviceRules" -}}
 - apiGroups: [headrace.dev]
   resources: [inferenceservices]
-  verbs: [get, list, watch]
+  verbs: [list, watch]
 - apiGroups: [headrace.dev]
   resources: [inferenceservices/status]
   verbs: [patch]
@@ -64,7 +64,7 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 # patch marks a pod that is being drained; the admission policy allows those annotations alone.
 - apiGroups: [""]
   resources: [pods]
-  verbs: [get, list, watch, patch]
+  verbs: [list, watch, patch]
 - apiGroups: [""]
   resources: [events]
   verbs: [create, patch]

@@ -1,6 +1,7 @@
 """The operator's role loses one verb after the other: each is told on the service, none ends the process."""
 
 import json
+import urllib.error
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -15,6 +16,7 @@ ROLE = "clusterrole/headrace-operator-headrace-system"
 RIGHTS = [
     ("deployments", "create"),
     ("deployments", "patch"),
+    ("deployments", "get"),
     ("services", "create"),
     ("configmaps", "patch"),
     ("poddisruptionbudgets", "create"),
@@ -71,6 +73,62 @@ def test_each_right_that_lacks_is_told_and_all_is_made_once_it_is_there(
     eventually(lambda: all(not _refused(namespace, name) for name in names))
     assert operator.process.poll() is None
     assert operator.metric('headrace_operator_reconciles_total{result="Bug"}') == 0
+
+
+def test_a_kind_that_may_not_be_listed_or_watched_is_told_and_served_on_as_far_as_it_is_seen(
+    installed: Cluster,
+    namespace: Any,
+    service: Callable[..., dict[str, Any]],
+    start_operator: Callable[..., Any],
+    eventually: Callable[..., Any],
+) -> None:
+    """The process goes on, and what it told is taken back."""
+    operator = start_operator(RELIST_INTERVAL_S="5")
+    namespace.apply(service())
+    was = eventually(lambda: namespace.get("deployment", "chat-engine"))
+    with lacking(installed, "pods", "watch"):
+        told = eventually(lambda: _refused(namespace, "chat"))
+        assert 'cannot watch resource "pods"' in told["message"]
+        namespace.apply(service("heard"))
+        eventually(lambda: namespace.get("deployment", "heard-engine"))
+    eventually(lambda: not _refused(namespace, "chat"))
+    with lacking(installed, "deployments", "list"):
+        eventually(lambda: "cannot list" in _complaint(operator, "/readyz"))
+        told = eventually(lambda: _refused(namespace, "chat"))
+        assert 'cannot list resource "deployments"' in told["message"]
+        namespace.apply(service("unseen"))
+        eventually(lambda: _refused(namespace, "unseen"))
+        assert namespace.get("deployment", "unseen-engine") is None
+    eventually(lambda: namespace.get("deployment", "unseen-engine"))
+    eventually(lambda: not _refused(namespace, "chat"))
+    assert namespace.get("deployment", "chat-engine")["metadata"]["uid"] == was["metadata"]["uid"]
+    assert operator.process.poll() is None
+    assert operator.get("/healthz") == "ok\n"
+
+
+def test_where_owners_are_guarded_the_right_to_block_their_deletion_is_asked_for(
+    installed: Cluster,
+    namespace: Any,
+    service: Callable[..., dict[str, Any]],
+    start_operator: Callable[..., Any],
+    eventually: Callable[..., Any],
+) -> None:
+    start_operator()
+    with lacking(installed, "inferenceservices/finalizers", "update"):
+        namespace.apply(service())
+        told = eventually(lambda: _refused(namespace, "chat"))
+        assert "blockOwnerDeletion" in told["message"]
+    namespace.patch("infs", "chat", {"spec": {"slo": {"ttft": "2s"}}})
+    eventually(lambda: namespace.get("deployment", "chat-engine"))
+
+
+def _complaint(operator: Any, path: str) -> str:
+    """What a probe is told that fails; empty where it does not."""
+    try:
+        operator.get(path)
+    except urllib.error.HTTPError as error:
+        return error.read().decode()
+    return ""
 
 
 def test_a_status_that_may_not_be_written_is_an_event(

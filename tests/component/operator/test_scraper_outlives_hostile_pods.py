@@ -169,7 +169,7 @@ async def test_honest_pods_are_scraped_in_time_beside_hostile_ones():
 
 
 @pytest.mark.parametrize(
-    ("ip", "dialled"),
+    ("ip", "dialed"),
     [
         ("10.0.0.7", True),
         ("fd00::7", True),
@@ -185,5 +185,5 @@ async def test_honest_pods_are_scraped_in_time_beside_hostile_ones():
         ("", False),
     ],
 )
-def test_only_an_address_that_a_pod_can_have_is_dialled(ip: str, dialled: bool):
-    assert is_pod_address(ip) is dialled
+def test_only_an_address_that_a_pod_can_have_is_dialed(ip: str, dialed: bool):
+    assert is_pod_address(ip) is dialed

@@ -34,10 +34,11 @@ def test_what_was_deleted_while_nobody_watched_is_forgotten_though_the_watch_can
     operator = start_behind_proxy()
     namespace.apply(service("stays"), service("goes"))
     eventually(lambda: names(operator) == {"stays", "goes"})
+    eventually(lambda: namespace.get("deployment", "goes-engine"))
     with proxy.having(answering(503, "ServiceUnavailable", concerns=is_watch)):
         proxy.drop()
         for kind, name in (("infs", "goes"), ("deployment", "goes-engine"), ("service", "goes")):
-            namespace.kubectl("delete", kind, name)
+            namespace.kubectl("delete", kind, name, "--ignore-not-found")
         eventually(lambda: names(operator) == {"stays"})
     with proxy.having(erring(410, "Expired")) as gone:
         eventually(lambda: gone.hits > 0)

@@ -1,0 +1,61 @@
+"""What the chart grants is what the operator asks of the API server, to the verb."""
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from fault_proxy import FaultProxy
+
+from headrace_local.cluster import Cluster
+from headrace_operator.kube.kinds import CHILDREN
+
+pytestmark = pytest.mark.cluster
+
+ROLES = (
+    ("clusterrole", "headrace-operator-headrace-system"),
+    ("role", "headrace-operator-lease", "-n", "headrace-system"),
+)
+UNSEEN = {
+    # Server-side apply of what is not there yet is a PATCH that takes both rights.
+    *(("create", kind.plural) for kind in CHILDREN),
+    # Asked by an admission plugin, not by a call: owner references that block a deletion.
+    ("update", "inferenceservices/finalizers"),
+}
+
+
+def granted(cluster: Cluster) -> set[tuple[str, str]]:
+    roles = [json.loads(cluster.kubectl("get", *role, "-o", "json")) for role in ROLES]
+    rules = [rule for role in roles for rule in role["rules"]]
+    return {(verb, resource) for rule in rules for resource in rule["resources"] for verb in rule["verbs"]}
+
+
+def test_a_service_s_life_uses_every_right_and_no_other(
+    installed: Cluster,
+    proxy: FaultProxy,
+    namespace: Any,
+    start_behind_proxy: Callable[..., Any],
+    service: Callable[..., Any],
+    eventually: Callable[..., Any],
+) -> None:
+    installed.kubectl("-n", "headrace-system", "delete", "lease", "headrace-operator", "--ignore-not-found")
+    proxy.calls.clear()
+    operator = start_behind_proxy()
+    namespace.apply(service())
+    pod = eventually(lambda: namespace.find("pods"))[0]["metadata"]["name"]
+    # A pod that loads is marked; a hand's edit is undone, and told twice.
+    eventually(lambda: "karpenter.sh/do-not-disrupt" in namespace.get("pod", pod)["metadata"]["annotations"])
+    for count in (1, 2):
+        namespace.patch("service", "chat", {"spec": {"selector": {"headrace.dev/inferenceservice": "x"}}})
+        eventually(lambda count=count: _told(namespace, "DriftCorrected") == count)
+    eventually(lambda: proxy.calls["update", "leases"] > 0)
+    known = {resource for _, resource in granted(installed)}
+    used = {call for call in proxy.calls if call[1] in known}
+    assert granted(installed) == used | UNSEEN
+    assert operator.process.poll() is None
+    others = {resource for _, resource in proxy.calls} - known
+    assert others <= {""}, "nothing else is asked for but what is served"
+
+
+def _told(namespace: Any, reason: str) -> int:
+    return sum(event["count"] for event in namespace.events("chat") if event["reason"] == reason)
