@@ -139,6 +139,30 @@ def serve(
     max_num_batched_tokens: Annotated[
         int, _flag(LIMITS, "Most tokens in a step.", "--max-num-batched-tokens", min=1)
     ] = 2048,
+    long_prefill_token_threshold: Annotated[
+        int,
+        _flag(
+            *(LIMITS, "Most prompt tokens of one request in a step; 0: no such bound."),
+            "--long-prefill-token-threshold",
+            min=0,
+        ),
+    ] = 0,
+    max_num_partial_prefills: Annotated[
+        int,
+        _flag(
+            *(LIMITS, "Most prompts in a step that do not end in it; 0: no such bound."),
+            "--max-num-partial-prefills",
+            min=0,
+        ),
+    ] = 0,
+    max_step_ms: Annotated[
+        int,
+        _flag(
+            *(LIMITS, "Predicted time of a step that prompts keep within; 0: no such bound."),
+            "--max-step-ms",
+            min=0,
+        ),
+    ] = 0,
     max_num_queued_reqs: Annotated[
         int,
         _flag(LIMITS, "Most requests that wait; more are refused with 429.", "--max-num-queued-reqs", min=0),
@@ -252,6 +276,9 @@ def serve(
         max_model_len=max_model_len,
         max_num_seqs=max_num_seqs,
         max_num_batched_tokens=max_num_batched_tokens,
+        long_prefill_token_threshold=long_prefill_token_threshold,
+        max_num_partial_prefills=max_num_partial_prefills,
+        max_step_ms=max_step_ms,
         max_num_queued_reqs=max_num_queued_reqs,
         max_num_queued_tokens=max_num_queued_tokens,
         queue_deadline_s=seconds(queue_deadline_ms),

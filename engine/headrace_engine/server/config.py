@@ -32,6 +32,9 @@ class ServeConfig:
     max_model_len: int | None = None
     max_num_seqs: int = 128
     max_num_batched_tokens: int = 2048
+    long_prefill_token_threshold: int = 0
+    max_num_partial_prefills: int = 0
+    max_step_ms: int = 0
     max_num_queued_reqs: int = 1024
     max_num_queued_tokens: int = 1_048_576
     queue_deadline_s: float | None = None

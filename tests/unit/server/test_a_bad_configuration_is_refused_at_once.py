@@ -83,6 +83,15 @@ def test_the_limits_file_goes_over_the_flags_and_within_the_capacity(tmp_path, c
     assert [vars(record)["limit"] for record in caplog.records] == ["max_num_seqs"]
 
 
+def test_every_limit_that_may_change_later_can_be_said_at_the_start(tmp_path) -> None:
+    flags = {"long_prefill_token_threshold": 256, "max_num_partial_prefills": 2, "max_step_ms": 40}
+    limits = starting_limits(ServeConfig(model="m", **flags))
+    assert {name: getattr(limits, name) for name in flags} == flags
+    path = tmp_path / "limits.json"
+    path.write_text('{"max_step_ms": 20}')
+    assert starting_limits(ServeConfig(model="m", **flags, limits_file=path)).max_step_ms == 20
+
+
 def test_connections_never_take_the_files_that_probes_need() -> None:
     roomy, tight = HttpLimits.of(1152, 1 << 20), HttpLimits.of(1152, 1024)
     assert (roomy.max_connections, roomy.max_connections_per_address) == (2304, 1152)
