@@ -136,7 +136,6 @@ def test_a_service_made_again_under_its_name_gets_children_of_its_own(
 def test_an_object_of_a_child_s_name_that_is_not_ours_stays_untouched(
     namespace, operator, service, eventually, kind, name
 ):
-    """Security row 66."""
     namespace.kubectl(
         *(
             ("create", "configmap", name, "--from-literal=theirs=yes")

@@ -10,7 +10,6 @@ pytestmark = pytest.mark.cluster
 def test_a_namespace_that_is_not_watched_is_neither_read_nor_written(
     installed, namespace, start_operator, service, eventually
 ):
-    """Security row 82."""
     start_operator()
     elsewhere = type(namespace)(installed, f"{namespace.name}-else")
     installed.kubectl("create", "namespace", elsewhere.name)

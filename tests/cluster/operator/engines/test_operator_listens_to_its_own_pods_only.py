@@ -58,7 +58,7 @@ def look_alike(pod, suffix, **metadata):
 def test_a_look_alike_is_not_scraped_not_counted_and_not_called(
     namespace, pod, start_engine, service, eventually
 ):
-    """Security row 64: neither labels nor a name nor another service's ReplicaSet make a pod one's own."""
+    """Neither labels nor a name nor another service's ReplicaSet make a pod one's own."""
     real, copied, others = start_engine(), start_engine(), start_engine()
     namespace.apply(service("other"))
     [other] = eventually(lambda: namespace.find("pods", "headrace.dev/inferenceservice=other"))
@@ -104,7 +104,7 @@ def test_limits_that_differ_are_set_by_a_signed_call_for_that_very_pod(
 
 
 def test_a_lying_pod_moves_nothing(namespace, pod, start_engine, eventually):
-    """Security row 76: values that cannot be are missing values."""
+    """Values that cannot be are missing values."""
     engine = start_engine()
     engine.metrics = {
         "headrace_requests_received_total": float("nan"),
