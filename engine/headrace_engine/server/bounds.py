@@ -17,9 +17,9 @@ from headrace_engine.server.seeds import Seeds, nth_of
 
 DEFAULT_COMPLETION_TOKENS = 16
 """OpenAI's default of `max_tokens` for completions; a chat may fill the context."""
-MAX_SCORES = 32_768
-"""Log probabilities that one answer may hold: writing them takes a tenth of a second, in which nobody else is
-served. What is streamed is written as it comes.
+MAX_SCORES = 131_072
+"""Log probabilities that one answer may hold: less than 64 MiB, while it is made. What is streamed is written
+as it comes.
 """
 
 

@@ -23,6 +23,10 @@ class Beginning:
     cached_tokens: int = 0
     _told: list[ScoredToken] = field(default_factory=list)
 
+    @property
+    def num_told(self) -> int:
+        return len(self.token_ids) if self.tells_echo else 0
+
     def told(self) -> list[ScoredToken]:
         """What is told of the echo's tokens, once all are scored."""
         if self.tells_echo and not self._told:
@@ -48,7 +52,7 @@ class Choice:
         """Adds to `delta` what an event brings; the first has the echo in front."""
         if not self._has_begun and self.beginning.echo is not None:
             delta.text += self.beginning.echo
-            delta.scored += self.beginning.told()
+            delta.echo = self.beginning if self.beginning.tells_echo else None
         self._has_begun = True
         self.output.grow(event, delta)
 

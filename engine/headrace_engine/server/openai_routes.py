@@ -6,6 +6,7 @@ error event.
 """
 
 import uuid
+from functools import partial
 from typing import Any
 
 from fastapi import APIRouter, Request
@@ -13,6 +14,7 @@ from starlette.responses import Response
 
 from headrace_engine.server import parameters as takes
 from headrace_engine.server.admission import submit
+from headrace_engine.server.aside import aside
 from headrace_engine.server.bounds import Wanted
 from headrace_engine.server.generation import Disconnected, Generation
 from headrace_engine.server.output import Delta
@@ -119,7 +121,8 @@ def _chunks(answer: Answer, parameters: GenerationParameters) -> Chunks:
 
 async def _gathered(generation: Generation, deltas: list[Delta], whole: Whole) -> bytes:
     while True:
-        whole.add(deltas)
+        num_told = sum(delta.num_told for delta in deltas)
+        await aside(num_told, partial(whole.add, deltas))
         if generation.done:
-            return whole.body()
+            return await aside(whole.num_told, whole.body)
         deltas = await generation.next()

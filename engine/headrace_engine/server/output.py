@@ -40,6 +40,14 @@ class ScoredToken:
     """None for the first token of a prompt, which nothing stands before."""
 
 
+class Echo(Protocol):
+    """What is told of a prompt in front of a choice. It may be much, so it is made where it is written."""
+
+    @property
+    def num_told(self) -> int: ...
+    def told(self) -> list[ScoredToken]: ...
+
+
 @dataclass(slots=True)
 class Delta:
     """What is new of one choice. The last delta of a choice has a finish reason, and only that one."""
@@ -48,11 +56,16 @@ class Delta:
     text: str = ""
     token_ids: list[int] = field(default_factory=list)
     scored: list[ScoredToken] = field(default_factory=list)
+    echo: Echo | None = None
     finish_reason: FinishReason | None = None
 
     @property
-    def is_empty(self) -> bool:
-        return not (self.text or self.token_ids or self.scored or self.finish_reason)
+    def num_told(self) -> int:
+        """Tokens to tell of."""
+        return len(self.scored) + (self.echo.num_told if self.echo else 0)
+
+    def told(self) -> list[ScoredToken]:
+        return [*self.echo.told(), *self.scored] if self.echo else self.scored
 
 
 class Output:
@@ -75,6 +88,7 @@ class Output:
         self._min_tokens = min_tokens
         self._offset = offset
         self.num_tokens = 0
+        self.is_scored = False
         self.cumulative_logprob = 0.0
         """Of its tokens, where they are scored."""
         self.finished: FinishReason | None = None
@@ -117,6 +131,7 @@ class Output:
         self.num_tokens += 1
         delta.token_ids.append(token_id)
         if logprobs is not None:
+            self.is_scored = True
             self.cumulative_logprob += logprobs.logprob
             delta.scored.append(ScoredToken(token_id, self._offset, logprobs))
 

@@ -67,7 +67,7 @@ class JsonList:
     def take(self) -> bytes:
         """The list; it is empty after that."""
         entries, self._entries = self._entries, bytearray()
-        return b"[%b]" % entries
+        return b"[" + entries + b"]"
 
 
 class ChatLogprobs:

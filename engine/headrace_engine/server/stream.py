@@ -1,7 +1,9 @@
 """A streamed answer: every delta as chunks, in OpenAI's order, with `[DONE]` at the end whatever happens."""
 
 from collections.abc import AsyncIterator
+from functools import partial
 
+from headrace_engine.server.aside import aside
 from headrace_engine.server.errors import ApiError, ErrorBody
 from headrace_engine.server.generation import Disconnected, Generation
 from headrace_engine.server.output import Delta, Usage
@@ -31,7 +33,8 @@ class Stream:
         try:
             events, deltas = self._roles(), first
             while True:
-                events += self._rendered(deltas)
+                num_told = sum([delta.num_told for delta in deltas])
+                events += await aside(num_told, partial(self._rendered, deltas))
                 if events:
                     yield events
                 if generation.done:
@@ -56,7 +59,7 @@ class Stream:
         events = []
         usage = self._generation.usage if self._chunks.continuous_usage else NO_USAGE
         for delta in deltas:
-            if delta.scored or (self._tells_ids and delta.token_ids):
+            if delta.num_told or (self._tells_ids and delta.token_ids):
                 events.append(self._told(delta, usage))
             elif delta.text:
                 events.append(self._chunks.text(delta.index, delta.text, usage))
@@ -66,7 +69,7 @@ class Stream:
 
     def _told(self, delta: Delta, usage: Usage) -> bytes:
         """Text that may be empty yet, with what the client wants told of its tokens."""
-        self._logprobs.add(delta.scored)
+        self._logprobs.add(delta.told())
         prompt = self._prompts.pop(delta.index, None)
         ids = self._chunks.token_ids(delta.token_ids, prompt) if self._tells_ids else b""
         return self._chunks.text(delta.index, delta.text, usage, logprobs=self._logprobs.take(), more=ids)

@@ -39,12 +39,21 @@ class Whole:
         self._num_choices = num_choices
         self._gathered = [_Gathered(choice, wishes.new_logprobs()) for choice in choices]
 
+    @property
+    def num_told(self) -> int:
+        """Tokens that the body tells of."""
+        choices = [gathered.choice for gathered in self._gathered]
+        of_prompts = 0 if self._wishes.prompt_logprobs is None else usage_of(choices).prompt_tokens
+        echoed = sum(choice.beginning.num_told for choice in choices)
+        scored = sum(choice.output.num_tokens for choice in choices if choice.output.is_scored)
+        return of_prompts + echoed + scored
+
     def add(self, deltas: Sequence[Delta]) -> None:
         for delta in deltas:
             gathered = self._gathered[delta.index]
             gathered.text += delta.text
             gathered.token_ids += delta.token_ids
-            gathered.logprobs.add(delta.scored)
+            gathered.logprobs.add(delta.told())
             gathered.reason = delta.finish_reason or gathered.reason
 
     def body(self) -> bytes:
