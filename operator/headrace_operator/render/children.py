@@ -74,13 +74,15 @@ def deployment(
     spec: ServiceSpec, *, replicas: int, template: Mapping[str, Any], surge: bool
 ) -> dict[str, Any]:
     """The engines. Without `surge`, one pod goes before another comes."""
+    # A pod may have to drain before the one that takes its GPU can start.
+    deadline_s = spec.rollout.progress_deadline_s + spec.engine.drain_timeout_s
     content = {
         "spec": {
             "replicas": replicas,
             "selector": {"matchLabels": selector_labels(spec.name)},
             "strategy": _strategy(spec, surge=surge),
             "revisionHistoryLimit": 3,
-            "progressDeadlineSeconds": math.ceil(spec.rollout.progress_deadline_s),
+            "progressDeadlineSeconds": math.ceil(deadline_s),
             "template": template,
         }
     }

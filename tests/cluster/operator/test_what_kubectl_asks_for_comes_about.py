@@ -94,6 +94,21 @@ def test_kubectl_scale_pins_the_replicas_and_removing_the_pin_frees_them(ready, 
     assert ready.get("infs", "chat")["status"]["desiredReplicas"] == 3, "nothing is known yet: it holds"
 
 
+def test_a_horizontal_pod_autoscaler_scales_it_by_the_scale_subresource(ready, eventually):
+    """Which sees no metrics here, and has a minimum to see to all the same."""
+    ready.patch("infs", "chat", {"spec": {"scaling": {"mode": "External"}, "replicas": 1}})
+    target = {"apiVersion": "headrace.dev/v1alpha1", "kind": "InferenceService", "name": "chat"}
+    autoscaler = {
+        "apiVersion": "autoscaling/v2",
+        "kind": "HorizontalPodAutoscaler",
+        "metadata": {"name": "chat"},
+        "spec": {"scaleTargetRef": target, "minReplicas": 2, "maxReplicas": 3},
+    }
+    ready.apply(autoscaler)
+    eventually(lambda: len(pods_of(ready)) == 2, within_s=40)
+    assert ready.get("infs", "chat")["spec"]["replicas"] == 2
+
+
 def test_a_pause_freezes_what_is_decided_and_goes_on_serving(ready):
     scaling = {"mode": "Auto", "minReplicas": 1, "maxReplicas": 4}
     ready.patch("infs", "chat", {"spec": {"scaling": scaling, "paused": True}})

@@ -102,6 +102,11 @@ def test_a_pod_has_as_long_to_go_as_its_drain_takes():
     assert spec["terminationGracePeriodSeconds"] >= 300 + 3
 
 
+def test_a_rollout_is_not_late_because_a_pod_drains_first():
+    spec = service({"engine": {"drainTimeout": "10m"}, "rollout": {"progressDeadline": "20m"}})
+    assert rendered(spec)["Deployment"]["spec"]["progressDeadlineSeconds"] == 30 * 60
+
+
 def test_what_the_api_server_fills_in_is_no_drift():
     spec = service({"engine": {"resources": {"requests": {"cpu": "1000m", "memory": "1024Mi"}}}})
     made = rendered(spec)["Deployment"]
