@@ -72,8 +72,8 @@ class Feasible:
     def outranks(self, request: Request, other: Request) -> bool:
         return request.request_id not in self._relegated_ids and self._within.outranks(request, other)
 
-    def yields(self, request: Request) -> bool:
-        return self._within.yields(request)
+    def yields(self, request: Request, now_s: float) -> bool:
+        return self._within.yields(request, now_s)
 
     def __len__(self) -> int:
         return len(self._within) + len(self._relegated)

@@ -27,7 +27,7 @@ class FairShare:
         self._tenants = tenants
         self._within = within
         self._waiting: dict[str, Policy] = {}
-        self._least_waiting = LeastServed(tenants.service)
+        self._least_waiting = LeastServed(tenants.counted)
         self._num_waiting = 0
 
     def push(self, request: Request, now_s: float) -> None:
@@ -64,8 +64,8 @@ class FairShare:
         runs = (running[request.tenant] + 1) / contract.of(request.tenant).weight
         return runs <= (running[other.tenant] - 1) / contract.of(other.tenant).weight
 
-    def yields(self, request: Request) -> bool:
-        return self._is_behind(self._tenants.least_around(), request)
+    def yields(self, request: Request, now_s: float) -> bool:
+        return self._is_behind(self._tenants.least_around(now_s), request)
 
     def __len__(self) -> int:
         return self._num_waiting

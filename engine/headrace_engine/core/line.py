@@ -128,7 +128,7 @@ class Line:
         return self._policy.precedes
 
     @property
-    def yields(self) -> Callable[[Request], bool]:
+    def yields(self) -> Callable[[Request, float], bool]:
         """Whether the policy lets the prompt of a request add little to a step."""
         return self._policy.yields
 

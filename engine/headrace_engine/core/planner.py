@@ -53,7 +53,7 @@ class Planner:
                 admitting = self._try(head, step, limits, now_s) is None
             if step.hold() is not None:
                 return
-            self._prefill(request, step)
+            self._prefill(request, step, now_s)
 
     def _admit(self, step: Step, limits: Limits, now_s: float) -> list[Hold]:
         """Admit in the policy's order while it fits; returns what held back those that were not."""
@@ -76,7 +76,7 @@ class Planner:
         life, running = self._life, self._life.running
         if life.holds_tenant(request.tenant):
             return Hold.TENANT
-        if hold := step.hold(yields=life.waiting.yields(request)):
+        if hold := step.hold(yields=life.waiting.yields(request, now_s)):
             return hold
         if len(running) >= limits.max_num_seqs:
             return Hold.SLOTS
@@ -90,11 +90,11 @@ class Planner:
             step.load(Load(request.request_id, request.block_table, start, end))
         else:
             life.admit(request, now_s)
-            self._prefill(request, step)
+            self._prefill(request, step, now_s)
         return None
 
-    def _prefill(self, request: Request, step: Step) -> None:
-        chunk = step.prefill(request, yields=self._life.waiting.yields(request))
+    def _prefill(self, request: Request, step: Step, now_s: float) -> None:
+        chunk = step.prefill(request, yields=self._life.waiting.yields(request, now_s))
         self._life.tenants.charge(request, request.computed_tokens + chunk)
 
     def _loads(self, request: Request) -> bool:

@@ -40,7 +40,7 @@ class Policy(Protocol):
         """Whether a running `other` may be preempted in favour of `request`, for a slot or for blocks."""
         ...
 
-    def yields(self, request: Request) -> bool:
+    def yields(self, request: Request, now_s: float) -> bool:
         """Whether the prompt of a request leaves most of a step to those who precede it, there or to come."""
         ...
 
@@ -77,7 +77,7 @@ class Ranked(ABC):
     def outranks(self, request: Request, other: Request) -> bool:  # noqa: ARG002
         return False
 
-    def yields(self, request: Request) -> bool:  # noqa: ARG002
+    def yields(self, request: Request, now_s: float) -> bool:  # noqa: ARG002
         return False
 
     def __len__(self) -> int:

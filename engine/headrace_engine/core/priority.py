@@ -53,8 +53,8 @@ class PriorityClasses:
             return self._of(request).outranks(request, other)
         return self.precedes(request, other)
 
-    def yields(self, request: Request) -> bool:
-        return self._of(request).yields(request)
+    def yields(self, request: Request, now_s: float) -> bool:
+        return self._of(request).yields(request, now_s)
 
     def __len__(self) -> int:
         return self._num_waiting

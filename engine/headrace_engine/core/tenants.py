@@ -49,7 +49,7 @@ class Tenants:
         """What those who wait were served at least, when one of them was last chosen. It only rises."""
         self._around: OrderedDict[str, float] = OrderedDict()
         """Who asked lately, with the time, the earliest first."""
-        self._least_around = LeastServed(self.service)
+        self._least_around = LeastServed(self.counted)
 
     @property
     def burst(self) -> float:
@@ -63,6 +63,10 @@ class Tenants:
         service = self._service.get(tenant)
         return max(0.0, self._level - self.burst) if service is None else service
 
+    def counted(self, tenant: str) -> float:
+        """The same, but 0 for who is not remembered: it stays where it is while the floor rises."""
+        return self._service.get(tenant, 0.0)
+
     def arrives(self, tenant: str, now_s: float) -> None:
         """A tenant asks for something."""
         floor = max(0.0, self._level - self.burst)
@@ -73,11 +77,11 @@ class Tenants:
             self._least_around.put(tenant)
         self._around[tenant] = now_s
         self._around.move_to_end(tenant)
-        while next(iter(self._around.values())) < now_s - self.AROUND_S:
-            self._least_around.drop(self._around.popitem(last=False)[0])
 
-    def least_around(self) -> float:
+    def least_around(self, now_s: float) -> float:
         """What the least served was served, of those who have asked lately."""
+        while self._around and next(iter(self._around.values())) < now_s - self.AROUND_S:
+            self._least_around.drop(self._around.popitem(last=False)[0])
         tenant = self._least_around.least()
         return math.inf if tenant is None else max(self.service(tenant), self._level - self.burst)
 

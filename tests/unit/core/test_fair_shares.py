@@ -116,8 +116,35 @@ def test_tenants_that_are_gone_are_forgotten():
     tenants = Tenants()
     for number in range(100_000):
         tenants.arrives(f"t{number}", float(number))
+        tenants.least_around(float(number))
     assert len(tenants._service) <= 2 * Tenants._MOST_REMEMBERED
     assert len(tenants._around) <= Tenants.AROUND_S + 1
+
+
+class CountingTenants(Tenants):
+    """Counts how often it is asked what somebody was served."""
+
+    asked = 0
+
+    def counted(self, tenant):
+        self.asked += 1
+        return super().counted(tenant)
+
+
+def test_tenants_that_asked_once_cost_nothing_more_however_many_they_were(make_loop):
+    def asked_per_step(num_tenants):
+        tenants = CountingTenants()
+        loop = make_fair(make_loop, tenants=tenants, max_model_len=64, max_num_batched_tokens=8)
+        for number in range(num_tenants):
+            tenants.arrives(f"t{number}", 0.0)
+        for number in range(60):
+            loop.submit(f"flood{number}", 50, max_tokens=1, tenant="flood")
+        loop.steps(20)
+        tenants.asked = 0
+        loop.steps(300)
+        return tenants.asked / 300
+
+    assert asked_per_step(3 * Tenants._MOST_REMEMBERED) < 2 * asked_per_step(100)
 
 
 class TestWhoIsFarBehindNeedNotWait:
@@ -153,7 +180,6 @@ class TestWhoIsFarBehindNeedNotWait:
     def test_who_has_not_asked_for_a_while_is_reckoned_with_no_more(self, flooded):
         loop = flooded(300, 1)
         loop.now_s += Tenants.AROUND_S + 1
-        loop.submit("flood-again", 4, tenant="flood")
         assert sum(loop.step().values()) == 64
 
     def test_a_tenant_alone_has_the_whole_engine(self, flooded):
