@@ -8,6 +8,7 @@ import pytest
 from fault_proxy import FaultProxy
 
 from headrace_local.cluster import Cluster
+from headrace_operator.api.names import LEFT_ALONE
 from headrace_operator.kube.kinds import CHILDREN
 
 pytestmark = pytest.mark.cluster
@@ -43,8 +44,10 @@ def test_a_service_s_life_uses_every_right_and_no_other(
     operator = start_behind_proxy()
     namespace.apply(service())
     pod = eventually(lambda: namespace.find("pods"))[0]["metadata"]["name"]
-    # A pod that loads is marked; a hand's edit is undone, and told twice.
-    eventually(lambda: "karpenter.sh/do-not-disrupt" in namespace.get("pod", pod)["metadata"]["annotations"])
+    # A pod that has its node loads, and is marked; a hand's edit is undone, and told twice.
+    placed = {"status": {"conditions": [{"type": "PodScheduled", "status": "True"}]}}
+    namespace.patch("pod", pod, placed, "--subresource=status")
+    eventually(lambda: LEFT_ALONE.keys() <= _annotations(namespace, pod))
     for count in (1, 2):
         namespace.patch("service", "chat", {"spec": {"selector": {"headrace.dev/inferenceservice": "x"}}})
         eventually(lambda count=count: _told(namespace, "DriftCorrected") == count)
@@ -55,6 +58,10 @@ def test_a_service_s_life_uses_every_right_and_no_other(
     assert operator.process.poll() is None
     others = {resource for _, resource in proxy.calls} - known
     assert others <= {""}, "nothing else is asked for but what is served"
+
+
+def _annotations(namespace: Any, pod: str) -> set[str]:
+    return set(namespace.get("pod", pod)["metadata"].get("annotations", {}))
 
 
 def _told(namespace: Any, reason: str) -> int:
