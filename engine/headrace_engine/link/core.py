@@ -4,7 +4,6 @@ A thread reads commands, one writes notices, and the step loop has one of its ow
 three run in a process of their own or in HTTP's.
 """
 
-import contextlib
 import logging
 import socket
 import threading
@@ -18,7 +17,7 @@ from headrace_engine.core.prefill_rate import PrefillRate
 from headrace_engine.core.scheduler import Scheduler
 from headrace_engine.core.tenants import Tenants
 from headrace_engine.link import messages as say
-from headrace_engine.link.frames import FrameError, Frames
+from headrace_engine.link.frames import Frames
 from headrace_engine.link.outbox import Outbox
 from headrace_engine.runner.errors import ModelLoadError
 from headrace_engine.server.heartbeat import LEAST_STALL_S
@@ -47,12 +46,18 @@ class EngineCore:
         self._loop: StepLoop | None = None
 
     def run(self) -> bool:
-        """Obeys until told to stop. False: the other side is gone, without a word."""
+        """Obeys until told to stop. False: the other side is gone without a word, or says what nobody
+        understands.
+        """
         self._outbox.start()
         threading.Thread(target=self._load_model, name="load-model", daemon=True).start()
         told = False
-        with contextlib.suppress(OSError, FrameError):
+        try:
             told = self._obey_until_told()
+        except OSError:
+            pass
+        except Exception:
+            log.exception("the engine core cannot do what it is told")
         if self._loop is not None and told:
             self._loop.stop()
         self._outbox.close(LAST_WORDS_S)

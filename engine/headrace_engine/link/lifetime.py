@@ -55,6 +55,8 @@ class CoreLifetime:
         self._link.stop()
         await asyncio.wait([self._link.lost], timeout=LAST_STEP_S if self._is_loaded else 0.0)
         exits_within_s = EXIT_S if self._link.lost.done() else 0.0
+        if self._is_loaded and not self._link.lost.done():
+            log.warning("the step under way does not end; the engine core is killed")
         self._link.close()
         died_of = await asyncio.to_thread(self._host.end, exits_within_s)
         if died_of is not None:
