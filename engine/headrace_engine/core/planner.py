@@ -39,7 +39,7 @@ class Planner:
         preempted = make_room(self._life, now_s)
         decodes = step.share_of(list(self._life.running.decodes.values()))
         step.decode(decodes)
-        self._prefill_running(step, limits, now_s, admitting=not preempted)
+        self._prefill_running(step, limits, now_s, admitting=not (preempted or self._static_batches))
         holds = [Hold.PREEMPTION] if preempted else self._admit(step, limits, now_s)
         self._short_of_blocks = holds[-1:] == [Hold.BLOCKS]
         if self._drafter is not None:

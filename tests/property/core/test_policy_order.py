@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from headrace_engine.core.contract import Contract, Terms
+from headrace_engine.core.deadline import RELEGATED_SHARE
 from headrace_engine.core.limits import Capacity
 from headrace_engine.core.plan import Outcome
 from headrace_engine.core.policies import PolicyName, policy_of
@@ -67,6 +68,22 @@ def test_a_policy_serves_in_its_order_whoever_leaves(policy, key: Callable[[Requ
     assert len(waiting) == 0
     assert [key(request) for request in served] == sorted(key(request) for request in expected)
     assert {request.request_id for request in served} == {request.request_id for request in expected}
+
+
+@given(late=st.lists(st.booleans(), min_size=1, max_size=120))
+def test_of_any_twenty_admissions_one_is_of_those_that_come_too_late(late):
+    waiting = policy_of(PolicyName.DEADLINE, Tenants(), PrefillRate())
+    for number, is_late in enumerate(late):
+        deadline_s = -1.0 if is_late else 1e6 + number
+        waiting.push(Request(f"{is_late}{number}", (1,), 1, 0.0, first_token_deadline_s=deadline_s), 0.0)
+    left, passed = sum(late), 0
+    while (head := waiting.peek(0.0)) is not None:
+        waiting.remove(head)
+        is_late = head.first_token_deadline_s < 0
+        left -= is_late
+        passed = 0 if is_late else passed + bool(left)
+        assert passed < RELEGATED_SHARE
+    assert left == 0
 
 
 class Simulation:
