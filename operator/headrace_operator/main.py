@@ -21,6 +21,7 @@ from headrace_operator.ingest.watch import watch
 from headrace_operator.kube.auth import Credentials, credentials_of, load_configuration
 from headrace_operator.kube.client import KubeClient
 from headrace_operator.kube.coverage import Coverage
+from headrace_operator.kube.discovery import is_served
 from headrace_operator.kube.elector import Elector, LeaseTiming
 from headrace_operator.kube.events import EventRecorder
 from headrace_operator.kube.kinds import CHILDREN, POD_MONITORS, WATCHED
@@ -73,7 +74,7 @@ async def main(config: OperatorConfig) -> int:
 async def _knows_pod_monitors(configuration: Configuration) -> bool:
     client = KubeClient(configuration)
     try:
-        known = await client.serves(POD_MONITORS)
+        known = await is_served(client, POD_MONITORS)
     finally:
         await client.close()
     if not known:
