@@ -1,6 +1,6 @@
 """The decisions. Pure: an observation, a spec and the time in, a plan out; no clock, no I/O, no memory.
 
-Read in the order of `controller`: `assess` (`trust`, `load`, `supply`, `stabilize`), `rules`
-(`limits_tuning`, `replicas`), `verdict` (`modes`), `drain`, `children`, `report` (`health`,
-`conditions`, `record`), `events`.
+Read in the order of `controller`: `revision`, `assess` (`trust`, `load`, `supply`, `stabilize`), `rules`
+(`limits_tuning`, `replicas`, `feasibility`), `verdict` (`modes`), `drain`, `rollout`, `children`, `report`
+(`health`, `conditions`, `record`), `events`.
 """
