@@ -126,7 +126,8 @@ def test_the_operator_makes_children_and_removes_nothing(installed: Cluster) -> 
 def test_the_policies_mean_what_they_say(installed: Cluster) -> None:
     """The API server checks the types of every expression and warns of what can never hold."""
     names = [
-        f"headrace-operator-{SYSTEM}-{part}" for part in ("children", "services", "pod-templates", "pods")
+        f"headrace-operator-{SYSTEM}-{part}"
+        for part in ("children", "services", "accounts", "pod-templates", "pods")
     ]
 
     def checked(name: str) -> Object | None:
@@ -170,6 +171,30 @@ def test_no_service_is_opened_to_the_outside(installed: Cluster, rendered: dict[
     rendered["Service"]["spec"]["type"] = "LoadBalancer"
     with pytest.raises(ClusterError, match="reachable from outside"):
         as_operator(installed, rendered["Service"], dry_run=True)
+
+
+def test_a_child_is_named_after_its_service(installed: Cluster, rendered: dict[str, Object]) -> None:
+    # A Deployment of another name is no engine's by more than its name.
+    for kind in rendered.keys() - {"Deployment"}:
+        manifest = rendered[kind]
+        manifest["metadata"]["name"] = "database"
+        if kind == "Service":
+            manifest["spec"]["selector"] = {"headrace.dev/inferenceservice": "database"}
+        with pytest.raises(ClusterError, match="has its owner's name"):
+            as_operator(installed, manifest, dry_run=True)
+
+
+def test_no_service_leads_to_pods_of_others(installed: Cluster, rendered: dict[str, Object]) -> None:
+    rendered["Service"]["spec"]["selector"] = {"app": "database"}
+    with pytest.raises(ClusterError, match="pods of its own service"):
+        as_operator(installed, rendered["Service"], dry_run=True)
+
+
+def test_no_account_of_an_engine_has_a_token(installed: Cluster, rendered: dict[str, Object]) -> None:
+    account = rendered["ServiceAccount"]
+    for change in ({"automountServiceAccountToken": True}, {"secrets": [{"name": "admin"}]}):
+        with pytest.raises(ClusterError, match="no token and no Secret"):
+            as_operator(installed, account | change, dry_run=True)
 
 
 Change = Callable[[Object, Object], object]

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import kopf
 
+from headrace_operator.ingest.storage import NoDiffBase, NoProgress
 from headrace_operator.kube.kinds import Kind
 
 
@@ -29,6 +30,8 @@ def configure(settings: kopf.OperatorSettings, kinds: Sequence[Kind]) -> None:
     settings.scanning.disabled = True  # no LIST of CRDs and namespaces: smaller rights
     settings.peering.standalone = True  # a Lease decides who writes
     settings.persistence.finalizer = "headrace.dev/kopf"  # unused: no handler of ours needs a finalizer
+    settings.persistence.diffbase_storage = NoDiffBase()
+    settings.persistence.progress_storage = NoProgress()
 
     settings.watching.server_timeout = 300  # bounds every stream
     settings.watching.client_timeout = 310

@@ -17,7 +17,7 @@ START_S, SYNC_S = 90.0, 60.0
 KEY = "sk-of-acme"
 TENANTS = {
     "keys": {hashlib.sha256(KEY.encode()).hexdigest(): "acme"},
-    "items": [{"name": "acme", "weight": 3, "limits": {"maxNumSeqs": 8}}],
+    "items": [{"name": "acme", "weight": 3, "priority": 5, "limits": {"maxNumSeqs": 8}}],
 }
 
 
@@ -74,12 +74,19 @@ def ask(namespace, key=None):
         return error.code
 
 
-def held_terms(namespace):
-    """By the pod's own metrics."""
+def metric(namespace, name, *, label=""):
+    """Of the pod, by its own word."""
     address = namespace.get("service", "chat")["spec"]["clusterIP"]
     with urllib.request.urlopen(f"http://{address}:8000/metrics", timeout=10) as answer:
         lines = answer.read().decode().splitlines()
-    return next(int(float(line.split()[1])) for line in lines if line.startswith("headrace_tenants_digest"))
+    return next(float(line.split()[1]) for line in lines if line.startswith(f"{name}{{") and label in line)
+
+
+def holds_its_terms(namespace):
+    """Whether the pod admits requests as the service declares it."""
+    terms = contract(parse(namespace.get("infs", "chat")).tenants)
+    goes_by_classes = metric(namespace, "headrace_scheduling_policy", label='policy="slo"') == 1
+    return metric(namespace, "headrace_tenants_digest") == terms.digest and goes_by_classes
 
 
 def test_a_downloaded_model_is_served(serving):
@@ -134,7 +141,7 @@ def test_keys_come_and_go_and_no_pod_is_replaced(serving, eventually):
     serving.patch("infs", "chat", {"spec": {"tenants": TENANTS}})
     eventually(lambda: ask(serving) == 401, within_s=SYNC_S)
     assert ask(serving, KEY) == 200
-    eventually(lambda: held_terms(serving) == contract(parse(serving.get("infs", "chat")).tenants).digest)
+    eventually(lambda: holds_its_terms(serving))
     serving.patch("infs", "chat", {"spec": {"tenants": None}})
     eventually(lambda: ask(serving) == 200, within_s=SYNC_S)
     after = pod_of(serving)

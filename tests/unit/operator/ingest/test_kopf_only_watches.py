@@ -54,6 +54,26 @@ def test_an_outage_is_waited_for_without_end_and_each_time_anew(settings: kopf.O
     assert next(iter(settings.networking.error_backoffs)) <= 1.2
 
 
+def test_an_object_is_neither_copied_nor_remembered(settings: kopf.OperatorSettings):
+    class Untouchable(dict):
+        def __deepcopy__(self, _memo):
+            pytest.fail("an event costs a copy of its object")
+
+    body = kopf.Body(Untouchable(metadata={"name": "p"}, spec=Untouchable()))
+    diff_base, progress = settings.persistence.diffbase_storage, settings.persistence.progress_storage
+    patch = kopf.Patch()
+    essence = diff_base.build(body=body, extra_fields=None)
+    assert progress.clear(essence=essence) == {}
+    diff_base.store(body=body, patch=patch, essence=essence)
+    progress.store(key="h", record={}, body=body, patch=patch)
+    progress.touch(body=body, patch=patch, value="now")
+    progress.purge(key="h", body=body, patch=patch)
+    progress.flush()
+    assert patch == {}
+    assert diff_base.fetch(body=body) is None
+    assert progress.fetch(key="h", body=body) is None
+
+
 def test_only_labelled_children_are_asked_for(settings: kopf.OperatorSettings):
     selectors = {selector.any_name: text for selector, text in settings.watching.label_selectors.items()}
     assert set(selectors) == {kind.plural for kind in WATCHED} - {"inferenceservices"}
