@@ -167,6 +167,14 @@ BAD_SPECS: dict[str, tuple[dict[str, Any], str]] = {
         {"tenants": {"keys": {KEY: "acme"}, "items": [{"name": "acme", "weight": 0}]}},
         "spec.tenants.items[0].weight",
     ),
+    "class that does not exist": (
+        {"tenants": {"default": {"priority": 20}}},
+        "spec.tenants.default.priority",
+    ),
+    "best class after its own": (
+        {"tenants": {"default": {"priority": 3, "bestPriority": 5}}},
+        "spec.tenants.default.bestPriority",
+    ),
     "tenant beyond the pod": (
         {"tenants": {"keys": {KEY: "acme"}, "items": [{"name": "acme", "limits": {"maxNumSeqs": 17}}]}},
         "spec.tenants.items",

@@ -32,7 +32,8 @@ MODELS: list[dict[str, Any]] = [
     {"uri": "hf://org/name", "secretRef": {"name": "hub"}, "cache": {"size": "10Gi"}},
 ]
 TERMS = st.fixed_dictionaries(
-    {"weight": st.integers(1, 1000)}, optional={"limits": st.just({"maxNumQueuedReqs": 0})}
+    {"weight": st.integers(1, 1000)},
+    optional={"limits": st.just({"maxNumQueuedReqs": 0}), "priority": st.integers(-20, 19)},
 )
 
 

@@ -166,7 +166,14 @@ def _tenants(part: TenantsPart) -> Tenants:
 
 def _terms(part: TermsPart) -> Terms:
     limits = part.limits
-    return Terms(part.weight, limits.max_num_seqs, limits.max_num_queued_reqs, limits.max_num_queued_tokens)
+    return Terms(
+        weight=part.weight,
+        max_num_seqs=limits.max_num_seqs,
+        max_num_queued_reqs=limits.max_num_queued_reqs,
+        max_num_queued_tokens=limits.max_num_queued_tokens,
+        priority=part.priority,
+        best_priority=part.best_priority,
+    )
 
 
 def _client(part: ClientPart) -> Client:

@@ -153,6 +153,14 @@ class Terms:
     max_num_seqs: int | None = None
     max_num_queued_reqs: int | None = None
     max_num_queued_tokens: int | None = None
+    priority: int = 0
+    """The lowest is served first."""
+    best_priority: int | None = None
+    """The lowest that a request may name; None: `priority`."""
+
+    @property
+    def has_classes(self) -> bool:
+        return self.priority != 0 or self.best_priority not in {None, 0}
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,6 +171,11 @@ class Tenants:
     """Digest of an API key, and whose it is."""
     default: Terms = Terms()
     items: tuple[tuple[str, Terms], ...] = ()
+
+    @property
+    def have_classes(self) -> bool:
+        """Whether priority matters to anybody."""
+        return self.default.has_classes or any(own.has_classes for _, own in self.items)
 
 
 @dataclass(frozen=True, slots=True)

@@ -35,11 +35,30 @@ class TenantLimitsPart(Part):
     )
 
 
+Priority = Annotated[int, Field(ge=-20, le=19)]
+
+
 class TermsPart(Part):
     """What a tenant is given."""
 
+    RULES: ClassVar = (
+        Rule(
+            "!has(self.bestPriority) || self.bestPriority <= self.priority",
+            "tenants: bestPriority must not be above priority: the lowest is served first",
+            lambda part: part.best_priority is None or part.best_priority <= part.priority,
+            ".bestPriority",
+        ),
+    )
     weight: Annotated[int, Field(ge=1, le=1000)] = Field(
         1, description="Share of the service, in proportion to the weights of the others that ask for it."
+    )
+    priority: Priority = Field(
+        0,
+        description="Class of the tenant's requests that name none, from -20 to 19: the lowest is served "
+        "first, and others after a while all the same.",
+    )
+    best_priority: Priority | None = Field(
+        None, description="Lowest class that its requests may name. Absent: they may only stand back."
     )
     limits: TenantLimitsPart = of_defaults(TenantLimitsPart, "The tenant's part of each pod's limits.")
 

@@ -13,7 +13,7 @@ from headrace_operator.api.status_document import tells_news
 from headrace_operator.decide import children, drain, events, protection
 from headrace_operator.decide.assess import assess
 from headrace_operator.decide.modes import Mandate, mandate
-from headrace_operator.decide.observation import Observation, PodObservation
+from headrace_operator.decide.observation import Observation, PodObservation, Scrape
 from headrace_operator.decide.plan import Plan, SetLimits
 from headrace_operator.decide.refusal import accepted, refuse_name, refuse_spec
 from headrace_operator.decide.report import conditions_of, status_of
@@ -25,7 +25,7 @@ from headrace_operator.decide.verdict import Verdict, verdict
 from headrace_operator.render.children import children as rendered_children
 from headrace_operator.render.pod_template import template_hash
 from headrace_operator.runtimes.registry import adapter
-from headrace_operator.runtimes.terms import contract
+from headrace_operator.runtimes.terms import contract, scheduling_policy
 
 MIN_REFRESH_S, MAX_REFRESH_S = 5.0, 60.0
 """Of the measured numbers in a status that says nothing else new: a quarter of the window, within these."""
@@ -128,19 +128,25 @@ def _planned(
 
 
 def _limit_calls(situation: Situation, decided: Verdict) -> tuple[SetLimits, ...]:
-    """Pods whose active limits or tenants' terms are not those in force. While pods are replaced the old ones
-    have another capacity and are left alone; a pod that starts reads both itself.
+    """Pods whose limits, tenants' terms or policy are not those in force. While pods are replaced the old
+    ones have another capacity and are left alone; a pod that starts reads limits and terms itself.
     """
-    supply, limits, tenants = situation.supply, decided.setting.limits, contract(situation.spec.tenants)
-    known_limits, known_terms = {None, limits}, {None, tenants.digest}
-    if supply.is_rolling_out or not adapter(situation.spec.engine.runtime).changes_limits_live:
+    spec, supply = situation.spec, situation.supply
+    if supply.is_rolling_out or not adapter(spec.engine.runtime).changes_limits_live:
         return ()
+    limits, tenants, policy = decided.setting.limits, contract(spec.tenants), scheduling_policy(spec)
+    digest = tenants.digest
+
+    def holds(scrape: Scrape) -> bool:
+        is_by_policy = policy is None or scrape.policy in {None, policy}
+        return scrape.limits in {None, limits} and scrape.tenants_digest in {None, digest} and is_by_policy
+
     return tuple(
         SetLimits(
-            pod.name, pod.uid, pod.ip, limits, tenants if pod.scrape.tenants_digest is not None else None
+            *(pod.name, pod.uid, pod.ip, limits),
+            tenants=tenants if pod.scrape.tenants_digest is not None else None,
+            policy=policy if pod.scrape.policy is not None else None,
         )
         for pod in supply.ready
-        if pod.ip is not None
-        and pod.scrape is not None
-        and (pod.scrape.limits not in known_limits or pod.scrape.tenants_digest not in known_terms)
+        if pod.ip is not None and pod.scrape is not None and not holds(pod.scrape)
     )

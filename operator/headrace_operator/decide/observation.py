@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from headrace_engine.core.policies import PolicyName
 from headrace_operator.api.spec import Limits
 from headrace_operator.api.status import Previous
 from headrace_operator.decide.histogram import Histogram
@@ -69,6 +70,8 @@ class Scrape:
     draining: bool | None
     tenants_digest: int | None = None
     """Of the tenants' terms that it holds; None where the engine has none."""
+    policy: PolicyName | None = None
+    """That it admits requests by; None where it tells none, or one that is not ours to choose."""
     is_implausible: bool = False
     """It held values that no engine can have, which were left out."""
 

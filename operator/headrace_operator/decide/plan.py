@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from headrace_engine.core.contract import Contract
+from headrace_engine.core.policies import PolicyName
 from headrace_operator.api.spec import Limits
 
 
@@ -32,7 +33,8 @@ class SetLimits:
     pod_ip: str
     limits: Limits
     tenants: Contract | None = None
-    """None leaves the terms as they are."""
+    policy: PolicyName | None = None
+    """By which requests are admitted. None leaves either as it is."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,6 +21,7 @@ from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat,
 from yarl import URL
 
 from headrace_engine.core.contract import Contract
+from headrace_engine.core.policies import PolicyName
 from headrace_operator.observe.body import BodyTooLargeError, read_bounded
 
 TOKEN_LIFETIME_S = 30
@@ -119,15 +120,22 @@ class AdminClient:
         return await self._call(target, "GET", LIMITS_PATH)
 
     async def set_limits(
-        self, target: AdminTarget, limits: Mapping[str, int], *, tenants: Contract | None = None
+        self,
+        target: AdminTarget,
+        limits: Mapping[str, int],
+        *,
+        tenants: Contract | None = None,
+        policy: PolicyName | None = None,
     ) -> Answer:
-        """Change limits and tenants' terms in one step of the engine, or raise and change none. Raises
-        `AdminError`.
+        """Change limits, tenants' terms and the policy in one step of the engine, or raise and change none.
+        Raises `AdminError`.
         """
         current = await self.limits(target)
         if current.etag is None:
             raise AdminError("the engine told no revision of its limits")
-        terms = {} if tenants is None else {"tenants": _replacing(current.document.get("tenants"), tenants)}
+        terms: dict[str, Any] = {} if policy is None else {"scheduling_policy": policy}
+        if tenants is not None:
+            terms["tenants"] = _replacing(current.document.get("tenants"), tenants)
         return await self._call(target, "PATCH", LIMITS_PATH, body={**limits, **terms}, if_match=current.etag)
 
     async def drain(self, target: AdminTarget, *, timeout_s: float) -> Answer:

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
 
+from headrace_engine.core.policies import PolicyName
 from headrace_operator.api.names import DRAINING_ANNOTATION, LEFT_ALONE
 from headrace_operator.api.spec import Limits
 from headrace_operator.decide.observation import PodObservation, Scrape
@@ -96,8 +97,14 @@ def _scrape(newest: PodSample, told: tuple[float, Limits] | None) -> Scrape:
         in_flight=None if in_flight is None else int(in_flight),
         draining=None if draining is None else draining > 0,
         tenants_digest=None if (digest := newest.gauges.get(Gauge.TENANTS_DIGEST)) is None else int(digest),
+        policy=_policy(newest),
         is_implausible=newest.implausible > 0,
     )
+
+
+def _policy(newest: PodSample) -> PolicyName | None:
+    known = {Gauge.BY_SHARES: PolicyName.FAIR, Gauge.BY_CLASSES: PolicyName.SLO}
+    return next((policy for gauge, policy in known.items() if newest.gauges.get(gauge)), None)
 
 
 def _in_flight(newest: PodSample) -> float | None:

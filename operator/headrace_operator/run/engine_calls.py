@@ -41,7 +41,10 @@ class EngineCalls:
             "max_num_batched_tokens": change.limits.max_num_batched_tokens,
         }
         return await self._call(
-            change, lambda admin, target: admin.set_limits(target, limits, tenants=change.tenants)
+            change,
+            lambda admin, target: admin.set_limits(
+                target, limits, tenants=change.tenants, policy=change.policy
+            ),
         )
 
     async def _drain(self, drain: Drain) -> bool:

@@ -8,6 +8,7 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
+from headrace_engine.core.policies import PolicyName
 from headrace_operator.api.names import (
     ADMIN_KEYS_KEY,
     API_KEYS_KEY,
@@ -23,6 +24,7 @@ from headrace_operator.api.spec import ServiceSpec
 from headrace_operator.runtimes.base import Fetch
 from headrace_operator.runtimes.metric_map import HEADRACE, MetricMap
 from headrace_operator.runtimes.model_path import hub_name, hub_token, model_argument
+from headrace_operator.runtimes.terms import POLICY_FLAG, scheduling_policy
 
 STARTUP_PERIOD_S = 2
 LIVENESS_PERIOD_S = 10
@@ -46,8 +48,8 @@ class HeadraceEngine:
     def arguments(self, spec: ServiceSpec) -> tuple[str, ...]:
         capacity = spec.engine.capacity
         flags: dict[str, str | int | None] = {
-            # One tenant is served in the order of arrival; weights then hold without a restart.
-            "--scheduling-policy": None if _has(spec, "--scheduling-policy") else "fair",
+            # One tenant is served in the order of arrival. What classes need is told to engines that run.
+            POLICY_FLAG: None if scheduling_policy(spec) is None else PolicyName.FAIR,
             "--served-model-name": spec.model.served_name,
             "--max-num-seqs": capacity.max_num_seqs,
             "--max-num-batched-tokens": capacity.max_num_batched_tokens,
@@ -99,10 +101,6 @@ class HeadraceEngine:
                 "failureThreshold": 6,
             },
         }
-
-
-def _has(spec: ServiceSpec, flag: str) -> bool:
-    return any(argument.partition("=")[0] == flag for argument in spec.engine.args)
 
 
 def _optional_ms(seconds: float | None) -> int | None:

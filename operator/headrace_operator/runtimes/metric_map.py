@@ -36,6 +36,8 @@ class Gauge(StrEnum):
     DRAINING = "draining"
     START_TIME = "start_time_s"
     TENANTS_DIGEST = "tenants_digest"
+    BY_SHARES = "by_shares"
+    BY_CLASSES = "by_classes"
     MAX_NUM_SEQS = "max_num_seqs"
     MAX_NUM_BATCHED_TOKENS = "max_num_batched_tokens"
 
@@ -80,6 +82,8 @@ _HEADRACE_GAUGES: Mapping[Gauge, Series] = {
     Gauge.DRAINING: Series("headrace_draining"),
     Gauge.START_TIME: Series("headrace_start_time_seconds"),
     Gauge.TENANTS_DIGEST: Series("headrace_tenants_digest"),
+    Gauge.BY_SHARES: Series("headrace_scheduling_policy", ("policy", "fair")),
+    Gauge.BY_CLASSES: Series("headrace_scheduling_policy", ("policy", "slo")),
     Gauge.MAX_NUM_SEQS: Series("headrace_limit", ("name", "max_num_seqs")),
     Gauge.MAX_NUM_BATCHED_TOKENS: Series("headrace_limit", ("name", "max_num_batched_tokens")),
 }

@@ -13,7 +13,7 @@ from headrace_operator.observe.sample import sample
 from headrace_operator.observe.series import PodSeries, subtracted
 from headrace_operator.runtimes.metric_map import HEADRACE, Counter, Distribution, Gauge
 
-LABELLED = {Gauge.MAX_NUM_SEQS, Gauge.MAX_NUM_BATCHED_TOKENS}
+LABELLED = {Gauge.MAX_NUM_SEQS, Gauge.MAX_NUM_BATCHED_TOKENS, Gauge.BY_SHARES, Gauge.BY_CLASSES}
 
 
 @pytest.fixture
@@ -40,6 +40,13 @@ def test_limits_are_found_by_name(engine: Metrics):
     engine.limit.labels("m", "max_num_batched_tokens").set(512)
     gauges = scrape(engine).gauges
     assert (gauges[Gauge.MAX_NUM_SEQS], gauges[Gauge.MAX_NUM_BATCHED_TOKENS]) == (8, 512)
+
+
+def test_the_policy_is_found_by_its_name(engine: Metrics):
+    engine.policy.labels("m", "slo").set(1)
+    engine.policy.labels("m", "fair").set(0)
+    gauges = scrape(engine).gauges
+    assert (gauges[Gauge.BY_CLASSES], gauges[Gauge.BY_SHARES]) == (1, 0)
 
 
 def test_the_declared_targets_are_edges_of_what_is_observed(engine: Metrics):

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from operator_builders import NOW_S, SETTINGS, observation, pod, service, window
 
 from headrace_engine.core.contract import Contract, Terms
+from headrace_engine.core.policies import PolicyName
 from headrace_operator.api.spec import Limits
 from headrace_operator.decide.controller import decide
 from headrace_operator.decide.observation import Scrape
@@ -18,9 +19,10 @@ SHARED = service({"tenants": TENANTS})
 WANTED = contract(SHARED.tenants)
 
 
-def calls(*digests, spec=SHARED):
+def calls(*digests, spec=SHARED, policy=PolicyName.FAIR):
+    told = {"draining": False, "policy": policy}
     pods = [
-        pod(number, scrape=Scrape(NOW_S, Limits(16, 512), 1, draining=False, tenants_digest=digest))
+        pod(number, scrape=Scrape(NOW_S, Limits(16, 512), 1, tenants_digest=digest, **told))
         for number, digest in enumerate(digests)
     ]
     facts = observation(spec, pods=pods, recent=window(), previous={"desiredReplicas": len(pods)})
@@ -44,6 +46,23 @@ def test_an_engine_that_tells_nothing_of_tenants_is_not_told_of_them():
 def test_tenants_that_are_taken_out_of_the_spec_are_taken_from_the_pods():
     [call] = calls(WANTED.digest, spec=service())
     assert call.tenants == Contract()
+
+
+CLASSES = service({"tenants": {**TENANTS, "items": [{"name": "batch", "priority": 10}]}})
+OWN_POLICY = service({"tenants": TENANTS, "engine": {"args": ["--scheduling-policy=deadline"]}})
+
+
+def test_where_a_tenant_has_a_class_engines_that_run_go_by_classes():
+    digest = contract(CLASSES.tenants).digest
+    [call] = calls(digest, spec=CLASSES)
+    assert call.policy is PolicyName.SLO
+    assert calls(digest, spec=CLASSES, policy=PolicyName.SLO) == ()
+    [back] = calls(WANTED.digest, policy=PolicyName.SLO)
+    assert back.policy is PolicyName.FAIR
+
+
+def test_a_policy_that_the_service_names_itself_is_left_alone():
+    assert calls(WANTED.digest, spec=OWN_POLICY, policy=PolicyName.SLO) == ()
 
 
 terms = st.builds(Terms, st.sampled_from([1.0, 2.0]), st.none() | st.integers(1, 4))
