@@ -147,18 +147,9 @@ def wild_bodies(draw: st.DrawFn) -> WildBody:
 # --- HTTP ---------------------------------------------------------------------------------------------------
 
 TOKENS = string.ascii_letters + string.digits + "-_"
-TARGETS = [
-    "/livez",
-    "/v1/models",
-    "/v1/completions",
-    "/v1/models/%2e%2e%2f",
-    "/%00",
-    "//",
-    "*",
-    "http://x/livez",
-    "",
-]
-METHODS = ["GET", "POST", "HEAD", "OPTIONS", "CONNECT", "PUT", "get", "G\x00T", "X" * 300]
+WRONG_TARGETS = ["/v1/models", "/v1/models/%2e%2e%2f", "/%00", "//", "*", "http://x/livez", ""]
+WRONG_METHODS = ["HEAD", "OPTIONS", "CONNECT", "PUT", "get", "G\x00T", "X" * 300]
+WRONG_VERSIONS = ["HTTP/1.0", "HTTP/1.12", "http/1.1", ""]
 BODY = json.dumps({"model": MODEL, "prompt": "a", "max_tokens": 1}).encode()
 SIZES = ["0", "5", str(len(BODY)), "007", "-1", "+3", "5, 5", "1e3", "99999999999999999999", "", " "]
 CODINGS = ["chunked", "CHUNKED", "chunked, chunked", "gzip, chunked", "\x0bchunked", "chunked;q=1"]
@@ -166,7 +157,14 @@ CHUNK_SIZES = [
     *("{:x}", "{:X}", "000000{:x}", "{:x};a=b", '{:x};a="b\r\n"', "+{:x}", "0x{:x}", "{:x} "),
     "ffffffffffffffff{:x}",
 ]
-ends = st.sampled_from(["\r\n", "\r\n", "\r\n", "\n", "\r", "\r\n ", "\r\n\t"])
+
+
+def mostly(right: str, *wrong: str) -> st.SearchStrategy[str]:
+    """What is right thirty times as often: else a request would seldom be read past its first line."""
+    return st.sampled_from([right] * 30 * len(wrong) + list(wrong))
+
+
+ends = mostly("\r\n", "\n", "\r", "\r\n ", "\r\n\t")
 lines = st.one_of(
     st.sampled_from(["Host: x", "Host: y", "host: x/livez?", "Host:", "Host: a, b", "Connection: close"]),
     st.sampled_from(
@@ -208,12 +206,21 @@ class WildConnection:
 def wild_connections(draw: st.DrawFn) -> WildConnection:
     sent = b""
     for _ in range(draw(st.integers(1, 3))):
-        version = draw(st.sampled_from(["HTTP/1.1", "HTTP/1.1", "HTTP/1.0", "HTTP/1.12", "http/1.1", ""]))
-        first = f"{draw(st.sampled_from(METHODS))} {draw(st.sampled_from(TARGETS))} {version}"
-        head = [first, *draw(st.lists(lines, max_size=8)), *draw(st.sampled_from([[], ["Host: x"]]))]
-        many = draw(st.sampled_from([0] * 9 + [63, 64, 500]))
-        text = "".join(line + draw(ends) for line in head + ["X: y"] * many) + "\r\n"
-        sent += text.encode("utf-8", "surrogatepass") + draw(bodies)
-    sent = sent[: draw(st.sampled_from([len(sent)] * 4 + [len(sent) // 2, len(sent) - 1]))]
+        body = draw(st.none() | bodies)
+        method = draw(mostly("GET" if body is None else "POST", *WRONG_METHODS))
+        target = draw(mostly("/livez" if body is None else "/v1/completions", *WRONG_TARGETS))
+        head = [f"{method} {target} {draw(mostly('HTTP/1.1', *WRONG_VERSIONS))}", draw(mostly("Host: x", ""))]
+        head += draw(st.lists(lines, max_size=draw(st.sampled_from([0, 0, 1, 2]))))
+        if body is not None:
+            framing = (
+                "Transfer-Encoding: chunked"
+                if body.endswith(b"0\r\n\r\n")
+                else f"Content-Length: {len(body)}"
+            )
+            head += ["Content-Type: application/json", draw(mostly(framing, "Content-Length: 5"))]
+        head += ["X: y"] * draw(st.sampled_from([0] * 20 + [60, 500]))
+        text = "".join(line + draw(ends) for line in head if line) + "\r\n"
+        sent += text.encode("utf-8", "surrogatepass") + (body or b"")
+    sent = sent[: draw(st.sampled_from([len(sent)] * 9 + [len(sent) // 2, len(sent) - 1]))]
     size = draw(st.sampled_from([len(sent) or 1, 1 + len(sent) // 3, 1 + len(sent) // 50]))
     return WildConnection(tuple(sent[at : at + size] for at in range(0, len(sent), size)))
