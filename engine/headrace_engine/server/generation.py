@@ -23,6 +23,7 @@ from headrace_engine.server.engine import Engine
 from headrace_engine.server.errors import ApiError, failed, invalid, overloaded, too_long, unavailable
 from headrace_engine.server.mailbox import ClientLeft, Mail, Mailbox, Refused
 from headrace_engine.server.output import Delta, Usage
+from headrace_engine.telemetry.logs import request_id_in_log
 
 Receive = Callable[[], Awaitable[Any]]
 RETRY_JITTER = 0.25
@@ -146,7 +147,8 @@ class Generation:
             case FinishReason.ABORT:
                 return unavailable("shutting_down", "The server is shutting down and ended this request.")
             case _:
-                return failed("The engine failed and is restarting. Try again.")
+                name = request_id_in_log.get()
+                return failed(f"The engine failed and is restarting. Try again (request {name}).")
 
     def _overloaded(self, reason: str, message: str, retry_after_s: float | None) -> ApiError:
         wait_s = self._retry_after_s if retry_after_s is None else retry_after_s
