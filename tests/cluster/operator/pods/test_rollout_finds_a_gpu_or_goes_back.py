@@ -30,19 +30,18 @@ def settled(namespace, name="chat", reason="RolloutComplete"):
 
 
 @pytest.fixture(scope="module")
-def two_pods(namespace, operator, real_service, give_gpus, eventually):
-    """A service of two pods, each with a GPU."""
-    give_gpus(3)
-    namespace.apply(real_service(replicas=2, engine=GPU))
+def serving(namespace, operator, real_service, give_gpus, eventually):
+    """A service whose one pod has a GPU."""
+    give_gpus(2)
+    namespace.apply(real_service(engine=GPU))
     eventually(lambda: settled(namespace), within_s=START_S)
     return namespace
 
 
-def roll(namespace, real_service, eventually, **engine):
-    """Applies a spec that needs other pods and returns what was to be seen until it was done: the least ready
-    pods, the most pods, and the reasons that Progressing gave.
+def watched(namespace, eventually):
+    """What was to be seen until the rollout was done: the least ready pods, the most pods, and the reasons
+    that Progressing gave.
     """
-    namespace.apply(real_service(replicas=2, engine={**GPU, **engine}))
     ready, counts, reasons = [], [], set()
 
     def done():
@@ -56,46 +55,47 @@ def roll(namespace, real_service, eventually, **engine):
     return min(ready), max(counts), reasons
 
 
-def test_with_a_gpu_to_spare_no_pod_goes_before_another_serves(two_pods, real_service, eventually, give_gpus):
-    give_gpus(3)
-    least, most, reasons = roll(two_pods, real_service, eventually, drainTimeout="61s")
-    assert (least, most) == (2, 3)
+def test_with_a_gpu_to_spare_no_pod_goes_before_another_serves(serving, real_service, eventually):
+    serving.apply(real_service(engine={**GPU, "drainTimeout": "61s"}))
+    least, most, reasons = watched(serving, eventually)
+    assert (least, most) == (1, 2)
     assert "RolloutBlocked" not in reasons
 
 
-def test_without_one_a_pod_at_a_time_goes_first_and_status_says_why(
-    two_pods, real_service, eventually, give_gpus
-):
-    give_gpus(2)
-    least, most, reasons = roll(two_pods, real_service, eventually, drainTimeout="62s")
+def test_without_one_a_pod_at_a_time_goes_first_and_status_says_why(serving, real_service, eventually):
+    two = {"replicas": 2, "engine": {**GPU, "drainTimeout": "61s"}}
+    serving.apply(real_service(**two))
+    eventually(lambda: sum(map(is_ready, pods_of(serving))) == 2 and settled(serving), within_s=START_S)
+    serving.apply(real_service(replicas=2, engine={**GPU, "drainTimeout": "62s"}))
+    least, most, reasons = watched(serving, eventually)
     assert (least, most) == (1, 3), "one pod was tried for, and one always served"
     assert "RolloutBlocked" in reasons
-    [event] = [event for event in two_pods.events("chat") if event["reason"] == "RolloutBlocked"]
+    [event] = [event for event in serving.events("chat") if event["reason"] == "RolloutBlocked"]
     assert event["message"].startswith("InsufficientGPU: pod ")
 
 
 def test_a_spec_whose_engines_end_goes_back_and_stays_back_whoever_leads(
-    two_pods, real_service, eventually, give_gpus, operator, launch, tmp_path
+    serving, real_service, eventually, give_gpus, operator, launch, tmp_path
 ):
     give_gpus(3)
-    before = {pod["metadata"]["name"] for pod in pods_of(two_pods)}
-    two_pods.apply(real_service(replicas=2, engine=GPU, model={"uri": "pvc://models/nothing-here"}))
-    eventually(lambda: settled(two_pods, reason="RolledBack"), within_s=START_S)
-    eventually(lambda: {pod["metadata"]["name"] for pod in pods_of(two_pods)} == before)
-    failed = two_pods.get("infs", "chat")["status"]["rollout"]["failed"]
+    before = {pod["metadata"]["name"] for pod in pods_of(serving)}
+    serving.apply(real_service(replicas=2, engine=GPU, model={"uri": "pvc://models/nothing-here"}))
+    eventually(lambda: settled(serving, reason="RolledBack"), within_s=START_S)
+    eventually(lambda: {pod["metadata"]["name"] for pod in pods_of(serving)} == before)
+    failed = serving.get("infs", "chat")["status"]["rollout"]["failed"]
     assert "/models/nothing-here" in failed["message"], "the engine's own words"
-    assert two_pods.condition("chat", "Ready")["status"] == "True"
-    assert "RolledBack" in [event["reason"] for event in two_pods.events("chat")]
-    deployment = two_pods.get("deployment", "chat-engine")["metadata"]
+    assert serving.condition("chat", "Ready")["status"] == "True"
+    assert "RolledBack" in [event["reason"] for event in serving.events("chat")]
+    deployment = serving.get("deployment", "chat-engine")["metadata"]
     assert operator.stop() == 0
     successor = launch(tmp_path / "successor.log")
     try:
         successor.wait_ready()
         eventually(lambda: successor.metric("headrace_operator_reconciles_total") > 3)
-        assert two_pods.get("deployment", "chat-engine")["metadata"]["generation"] == deployment["generation"]
-        two_pods.apply(real_service(replicas=2, engine={**GPU, "drainTimeout": "63s"}))
-        eventually(lambda: settled(two_pods), within_s=START_S)
-        assert "failed" not in two_pods.get("infs", "chat")["status"]["rollout"]
+        assert serving.get("deployment", "chat-engine")["metadata"]["generation"] == deployment["generation"]
+        serving.apply(real_service(replicas=2, engine={**GPU, "drainTimeout": "63s"}))
+        eventually(lambda: serving.condition("chat", "Progressing")["reason"] == "RolloutInProgress")
+        assert "failed" not in serving.get("infs", "chat")["status"]["rollout"]
     finally:
         successor.stop()
         successor.end()
