@@ -200,6 +200,12 @@ def test_no_account_of_an_engine_has_a_token(installed: Cluster, rendered: dict[
 Change = Callable[[Object, Object], object]
 SECRET_VARIABLE = {"name": "X", "valueFrom": {"secretKeyRef": {"name": "s", "key": "k"}}}
 FOREIGN_VARIABLE = {"name": "X", "valueFrom": {"configMapKeyRef": {"name": "other", "key": "k"}}}
+
+
+def hub_token(*, name: str = "HF_TOKEN", key: str = "HF_TOKEN") -> Object:
+    return {"name": name, "valueFrom": {"secretKeyRef": {"name": "hub", "key": key}}}
+
+
 HOSTILE: dict[str, Change] = {
     "another ServiceAccount": lambda pod, _: pod.update(serviceAccountName="admin"),
     "a token": lambda pod, _: pod.update(automountServiceAccountToken=True),
@@ -214,6 +220,8 @@ HOSTILE: dict[str, Change] = {
     ),
     "another ConfigMap": lambda pod, _: pod["volumes"].append({"name": "c", "configMap": {"name": "other"}}),
     "a Secret in the environment": lambda _, main: main["env"].append(SECRET_VARIABLE),
+    "another key as the hub's token": lambda _, main: main["env"].append(hub_token(key="password")),
+    "the hub's token under another name": lambda _, main: main["env"].append(hub_token(name="X")),
     "another ConfigMap in the environment": lambda _, main: main["env"].append(FOREIGN_VARIABLE),
     "a whole Secret in the environment": lambda _, main: main.update(envFrom=[{"secretRef": {"name": "s"}}]),
     "root": lambda pod, _: pod["securityContext"].update(runAsUser=0),
@@ -226,6 +234,14 @@ HOSTILE: dict[str, Change] = {
     "an unbounded init container": lambda pod, _: pod.update(initContainers=[{"name": "i", "image": "i"}]),
     "the cluster's own priority": lambda pod, _: pod.update(priorityClassName="system-node-critical"),
 }
+
+
+def test_the_hub_s_token_is_the_one_key_of_a_secret_that_a_pod_may_read(
+    installed: Cluster, rendered: dict[str, Object]
+) -> None:
+    deployment = rendered["Deployment"]
+    deployment["spec"]["template"]["spec"]["containers"][0]["env"].append(hub_token())
+    as_operator(installed, deployment, dry_run=True)
 
 
 @pytest.mark.parametrize("wish", HOSTILE)
