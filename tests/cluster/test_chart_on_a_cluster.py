@@ -164,7 +164,7 @@ def test_an_object_of_somebody_else_is_not_taken_over(
     mine = rendered["ConfigMap"]
     mine["metadata"]["name"] = "users"
     # Where owner references are guarded too, that guard may speak first.
-    with pytest.raises(ClusterError, match="does not take over|cannot set an ownerRef"):
+    with pytest.raises(ClusterError, match=r"does not take over|cannot set an ownerRef"):
         as_operator(installed, mine)
 
 
