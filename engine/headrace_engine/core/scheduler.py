@@ -5,8 +5,8 @@
     commit(plan, ...)       computed counts advance, full blocks are published, tokens are told
 
 Invariants: a plan keeps within the limits read at its start; blocks named in a plan are not given away before
-it is committed or failed; nothing is admitted in a step that preempted; a step with work computes at least
-one token (unless all that runs is loading); every accepted request ends with exactly one `Finished`.
+it is committed or failed; nothing is admitted in a step that ran out of blocks; a step with work computes at
+least one token (unless all that runs is loading); every accepted request ends with exactly one `Finished`.
 Single-threaded: the step loop's thread owns it.
 """
 
