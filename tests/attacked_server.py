@@ -78,9 +78,9 @@ class AttackedServer:
         """A stall is believed if it comes again: the machine may have taken its processor away in the middle
         of a tick.
         """
-        seen = self._watched(attack)
+        seen = self.watched(attack)
         if seen.stall_s > MOST_STALL_S:
-            seen = self._watched(attack)
+            seen = self.watched(attack)
         assert self.process.poll() is None, "the server is gone"
         assert seen.stall_s <= MOST_STALL_S
         assert seen.grown_bytes <= MOST_GROWTH_BYTES
@@ -102,7 +102,8 @@ class AttackedServer:
         host, port = self.url.removeprefix("http://").split(":")
         return socket.create_connection((host, int(port)), timeout=20)
 
-    def _watched(self, attack: Callable[[], list[Answer]]) -> Seen:
+    def watched(self, attack: Callable[[], list[Answer]]) -> Seen:
+        """Attacks, and tells what came of it."""
         self._told("begin")
         innocent = self._pool.submit(self._innocent)
         answers, text = attack(), innocent.result()
