@@ -85,6 +85,9 @@ class Prompts:
             raise invalid("messages", str(error)) from None
 
     async def completion(self, parameters: CompletionParameters) -> list[Prompt]:
+        for prompt in parameters.prompts:
+            if isinstance(prompt, str):  # all of them first: encoding has to wait for its turn
+                self._check_length("prompt", [prompt])
         prompts: list[Prompt] = []
         num_tokens = 0
         for prompt in parameters.prompts:
