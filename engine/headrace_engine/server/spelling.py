@@ -47,7 +47,7 @@ class Spelling:
         try:
             return spelled.decode()
         except UnicodeDecodeError:
-            return prefix + "".join(f"\\x{byte:02x}" for byte in spelled)
+            return prefix + spelled.decode(errors="backslashreplace")
 
 
 class JsonList:
