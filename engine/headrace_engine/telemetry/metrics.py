@@ -24,7 +24,7 @@ QUEUE_DEADLINE = "queue_deadline"
 REJECTION_REASONS = (
     *("queue_full_requests", "queue_full_tokens", QUEUE_DEADLINE),
     *("tenant_queue_full_requests", "tenant_queue_full_tokens"),
-    *("draining", "never_fits", "invalid", "duplicate_id"),
+    *("draining", "never_fits", "invalid", "invalid_priority", "duplicate_id"),
 )
 OUTCOMES = ("good", "late", "failed")
 PROMPT_SOURCES = ("local_compute", "local_cache_hit")
