@@ -39,7 +39,6 @@ def namespace(installed: Cluster, tiny_model_dir: Path) -> Iterator[Namespace]:
     installed.kubectl("label", "namespace", name, "pod-security.kubernetes.io/enforce=restricted")
     installed.provide_models(tiny_model_dir.parent, namespace=name)
     yield Namespace(installed, name)
-    print(installed.kubectl("-n", name, "get", "pods,events", "-o", "wide"))
     # Engines that drain would hold CPU while the next module's start.
     installed.kubectl("-n", name, "delete", "infs", "--all", "--wait=false")
     installed.kubectl("-n", name, "delete", "pods", "--all", "--grace-period=0", "--force", "--wait=false")
