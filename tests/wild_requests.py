@@ -14,9 +14,11 @@ from headrace_engine.server.tokenize_parameters import Detokenize, TokenizeText
 Pairs = list[tuple[str, str]]
 """An object of JSON, its keys and values written out: so it may hold what no parser gives."""
 
+SHORT: Pairs = [("max_tokens", "1"), ("stop_token_ids", json.dumps(list(range(33, 94))))]
+"""Ends an answer after its first token in two ways, so that either may become wild."""
 BASES: dict[str, Pairs] = {
-    "/v1/chat/completions": [("messages", '[{"role":"user","content":"a"}]'), ("max_tokens", "1")],
-    "/v1/completions": [("prompt", '"a"'), ("max_tokens", "1")],
+    "/v1/chat/completions": [("messages", '[{"role":"user","content":"a"}]'), *SHORT],
+    "/v1/completions": [("prompt", '"a"'), *SHORT],
     "/tokenize": [("prompt", '"a"')],
     "/detokenize": [("tokens", "[1]")],
 }
