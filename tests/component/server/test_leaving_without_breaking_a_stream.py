@@ -83,12 +83,13 @@ def test_sigterm_finishes_what_is_in_flight(start) -> None:
 
 
 def test_in_the_grace_it_still_serves_what_is_routed_to_it(start) -> None:
-    server = start(drain_grace_s=0.5)
+    server = start(drain_grace_s=60, shutdown_timeout_s=120)
     assert server.http.get(server.url + "/readyz").status_code == 200
     server.terminate()
     server.eventually(lambda: server.http.get(server.url + "/readyz").status_code == 503)
     answer = server.post("/v1/completions", LONG | {"max_tokens": 2})
     assert answer.status_code == 200
+    server.terminate()
     assert server.ended() == 0
 
 
