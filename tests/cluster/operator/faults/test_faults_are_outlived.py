@@ -5,6 +5,7 @@ meanwhile is served afterwards, and the process neither ends nor reports a bug.
 """
 
 import itertools
+import secrets
 import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
@@ -13,10 +14,13 @@ from typing import Any
 
 import pytest
 from fault_proxy import Call, Fault, FaultProxy, answering, erring, hanging, replaying
+from operator_process import Namespace
+
+from headrace_local.cluster import Cluster
 
 pytestmark = pytest.mark.cluster
 
-LASTS_S = 2.5
+LASTS_S = 2.0
 
 
 @pytest.fixture(scope="module")
@@ -34,16 +38,31 @@ def operator(
     operator.end()
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
+def place(installed: Cluster) -> Iterator[Namespace]:
+    """One namespace for every fault."""
+    name = f"t-{secrets.token_hex(4)}"
+    installed.kubectl("create", "namespace", name)
+    yield Namespace(installed, name)
+    installed.kubectl("delete", "namespace", name, "--wait=false")
+
+
+@pytest.fixture(scope="module")
 def served(
-    operator: Any, namespace: Any, service: Callable[..., Any], eventually: Callable[..., Any]
-) -> Iterator[None]:
-    """A service that was served before the fault and is as it was after it."""
-    namespace.apply(service("before"))
-    eventually(lambda: namespace.condition("before", "Ready"))
-    was = eventually(lambda: namespace.get("deployment", "before-engine"))
+    operator: Any, place: Namespace, service: Callable[..., Any], eventually: Callable[..., Any]
+) -> dict[str, Any]:
+    """The Deployment of a service that was served before any fault."""
+    place.apply(service("before"))
+    eventually(lambda: place.condition("before", "Ready"))
+    found: dict[str, Any] = eventually(lambda: place.get("deployment", "before-engine"))
+    return found
+
+
+@pytest.fixture(autouse=True)
+def unharmed(operator: Any, place: Namespace, served: dict[str, Any]) -> Iterator[None]:
+    """What was served before a fault is as it was after it."""
     yield
-    now = namespace.get("deployment", "before-engine")
+    was, now = served, place.get("deployment", "before-engine")
     assert now["metadata"]["uid"] == was["metadata"]["uid"]
     assert now["spec"] == was["spec"]
     assert operator.process.poll() is None
@@ -87,18 +106,18 @@ FAULTS: dict[str, Callable[[FaultProxy], AbstractContextManager[Any]]] = {
 
 
 @pytest.mark.parametrize("fault", FAULTS)
-@pytest.mark.usefixtures("served")
 def test_a_service_made_meanwhile_is_served_once_it_is_over(
     proxy: FaultProxy,
-    namespace: Any,
+    place: Namespace,
     service: Callable[..., Any],
     eventually: Callable[..., Any],
     fault: str,
 ) -> None:
+    name = f"meanwhile-{list(FAULTS).index(fault)}"
     with FAULTS[fault](proxy) as put_in:
         proxy.drop()
-        namespace.apply(service("meanwhile"))
+        place.apply(service(name))
         time.sleep(LASTS_S)
     assert put_in is None or put_in.hits > 0, "the fault was met"
-    eventually(lambda: namespace.get("deployment", "meanwhile-engine"), within_s=30)
-    eventually(lambda: namespace.condition("meanwhile", "Ready"))
+    eventually(lambda: place.get("deployment", f"{name}-engine"), within_s=30)
+    eventually(lambda: place.condition(name, "Ready"))
