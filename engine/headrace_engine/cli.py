@@ -135,9 +135,11 @@ def serve(
             max=2**63 - 1,
         ),
     ] = None,
-    max_num_seqs: Annotated[int, _flag(LIMITS, "Most requests in a step.", "--max-num-seqs", min=1)] = 128,
+    max_num_seqs: Annotated[
+        int, _flag(LIMITS, "Most requests in a step.", "--max-num-seqs", min=1, max=65_536)
+    ] = 128,
     max_num_batched_tokens: Annotated[
-        int, _flag(LIMITS, "Most tokens in a step.", "--max-num-batched-tokens", min=1)
+        int, _flag(LIMITS, "Most tokens in a step.", "--max-num-batched-tokens", min=1, max=1_048_576)
     ] = 2048,
     long_prefill_token_threshold: Annotated[
         int,

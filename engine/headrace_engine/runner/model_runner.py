@@ -13,7 +13,7 @@ import torch
 from headrace_engine.core.plan import Outcome, Plan
 from headrace_engine.runner import memory
 from headrace_engine.runner.batch import Batch
-from headrace_engine.runner.budget import MemoryBudget, step_bytes, weight_bytes
+from headrace_engine.runner.budget import Asked, MemoryBudget, step_bytes, token_bytes, weight_bytes
 from headrace_engine.runner.config import ModelConfig
 from headrace_engine.runner.errors import ModelLoadError
 from headrace_engine.runner.families import Model, family
@@ -91,11 +91,12 @@ class ModelRunner:
             config.num_hidden_layers, config.num_key_value_heads, config.head_dim, block_size, compute_type
         )
         step = step_bytes(config, max_num_batched_tokens)
-        least_kv = kv_cache_memory_bytes or (num_blocks or -(-length // block_size)) * shape.block_bytes
+        kv, least_kv = _asked_kv(shape, length, kv_cache_memory_bytes, num_blocks)
+        per_token = Asked("--max-num-batched-tokens", max_num_batched_tokens, token_bytes(config))
         build = family(config.architecture)
         with Weights(directory, compute_type) as weights:
             taken = weight_bytes(weights.num_parameters, config, compute_type)
-            MemoryBudget(taken, least_kv, step, memory.available_bytes()).check(length)
+            MemoryBudget(taken, least_kv, step, memory.available_bytes()).check(kv, per_token)
             model = build(config, weights, length)
         blocks = fit_blocks(
             shape,
@@ -132,6 +133,20 @@ class ModelRunner:
         if self._bound_thread != (current := threading.get_ident()):
             torch.set_num_threads(self._threads)
             self._bound_thread = current
+
+
+def _asked_kv(
+    shape: KVShape, length: int, memory_bytes: int | None, num_blocks: int | None
+) -> tuple[Asked, int]:
+    """What decides the size of the KV cache, and the least bytes that are of use."""
+    if num_blocks is not None:
+        return Asked(
+            "--num-gpu-blocks-override", num_blocks, shape.block_bytes
+        ), num_blocks * shape.block_bytes
+    if memory_bytes is not None:
+        return Asked("--kv-cache-memory-bytes", memory_bytes, 1), memory_bytes
+    least_bytes = -(-length // shape.block_size) * shape.block_bytes
+    return Asked("--max-model-len", length, shape.block_bytes / shape.block_size), least_bytes
 
 
 def _compute_type(dtype: str) -> torch.dtype:

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from headrace_engine.runner.budget import MemoryBudget
+from headrace_engine.runner.budget import Asked, MemoryBudget
 from headrace_engine.runner.errors import ModelLoadError
 from headrace_engine.runner.kv_cache import KVCache, KVShape, fit_blocks
 from headrace_engine.runner.memory import available_bytes
@@ -65,17 +65,46 @@ def test_more_than_there_is_is_refused():
         fit(memory_bytes=2000 * MIB)
 
 
+LENGTH = Asked("--max-model-len", 4096, 301 * MIB / 4096)
+STEP = Asked("--max-num-batched-tokens", 2048, 100 * MIB / 2048)
+
+
 def test_what_a_model_takes_is_told_part_by_part_before_it_is_loaded():
-    MemoryBudget(600 * MIB, 300 * MIB, 100 * MIB, 1000 * MIB).check(max_model_len=4096)
+    MemoryBudget(600 * MIB, 300 * MIB, 100 * MIB, 1000 * MIB).check(LENGTH, STEP)
     with pytest.raises(ModelLoadError) as refusal:
-        MemoryBudget(600 * MIB, 301 * MIB, 100 * MIB, 1000 * MIB).check(max_model_len=4096)
+        MemoryBudget(600 * MIB, 301 * MIB, 100 * MIB, 1000 * MIB).check(LENGTH, STEP)
     assert str(refusal.value) == (
         "the model needs 1001 MiB of memory and 1000 MiB are available: weights 600, KV cache 301 "
-        "(--max-model-len 4096), largest step 100. Raise the memory limit, take a smaller model, or lower "
-        "--max-model-len"
+        "(--max-model-len 4096), largest step 100 (--max-num-batched-tokens 2048). Raise the memory limit, "
+        "take a smaller model, lower --max-model-len to at most 4082, or lower --max-num-batched-tokens to "
+        "at most 2027"
     )
-    with pytest.raises(ModelLoadError, match=r"take a smaller model$"):
-        MemoryBudget(1600 * MIB, 1 * MIB, 100 * MIB, 1000 * MIB).check(max_model_len=4096)
+
+
+def test_no_flag_is_named_that_does_not_help():
+    with pytest.raises(ModelLoadError, match=r"Raise the memory limit, or take a smaller model$"):
+        MemoryBudget(1600 * MIB, 1 * MIB, 100 * MIB, 1000 * MIB).check(LENGTH, STEP)
+    huge = Asked("--max-num-batched-tokens", 10**9, MIB)
+    with pytest.raises(ModelLoadError, match=r"model, or lower --max-num-batched-tokens to at most 9$"):
+        MemoryBudget(600 * MIB, 301 * MIB, 10**9 * MIB, 910 * MIB).check(LENGTH, huge)
+
+
+@pytest.mark.parametrize(
+    ("asked", "remedy"),
+    [
+        ({"max_num_batched_tokens": 10**9}, r"lower --max-num-batched-tokens to at most \d+$"),
+        ({"kv_cache_memory_bytes": 2**50}, r"lower --kv-cache-memory-bytes to at most \d+$"),
+        ({"num_blocks": 10**9}, r"lower --num-gpu-blocks-override to at most \d+$"),
+    ],
+)
+def test_an_absurd_flag_is_refused_with_the_value_that_would_do(tiny_model_dir, asked, remedy, monkeypatch):
+    monkeypatch.setattr("headrace_engine.runner.memory.available_bytes", lambda: 200 * MIB)
+    options = {"max_num_batched_tokens": 16, "dtype": "float32", "max_model_len": 64} | asked
+    with pytest.raises(ModelLoadError, match=remedy) as refusal:
+        ModelRunner.load(tiny_model_dir, **options)
+    (name,) = asked
+    most = int(str(refusal.value).rsplit(" ", 1)[1])
+    ModelRunner.load(tiny_model_dir, **options | {name: most})
 
 
 def test_a_model_that_does_not_fit_is_refused_before_its_weights_are_read(tiny_model_dir, monkeypatch):
