@@ -18,6 +18,7 @@ _IMAGE_LACKS = frozenset(
 )
 _OUT_OF_MEMORY = "OOMKilled"
 _SERVING = "Serving"
+PODS_REFUSED = "PodsRefused"
 FOREIGN_ENDPOINT = "ForeignEndpoint"
 UNPINNED_REVISION = "UnpinnedRevision"
 _STARTING = "Starting"
@@ -70,10 +71,9 @@ def _ready(
     if failed is not None:
         reason = failure_reason(failed, spec)
         return Finding(ConditionType.READY, "False", reason, failure_text(failed))
-    refused = _condition(deployment, "ReplicaFailure")
-    if refused.get("status") == "True":
-        message = str(refused.get("message") or "pods cannot be created")
-        return Finding(ConditionType.READY, "False", "PodsRefused", message)
+    refused = refused_text(deployment)
+    if refused is not None:
+        return Finding(ConditionType.READY, "False", PODS_REFUSED, refused)
     reason = "Loading" if supply.loading else _STARTING
     return Finding(ConditionType.READY, "False", reason, f"{ready} of {needed} needed pods serve")
 
@@ -90,9 +90,11 @@ def _progressing(
     if memory.failed is not None:
         message = f"back to the pods of the last spec that served; the new one: {memory.failed.message}"
         return Finding(kind, "False", "RolledBack", message)
-    progress, why = _condition(deployment, "Progressing"), ""
+    progress, refused, why = _condition(deployment, "Progressing"), refused_text(deployment), ""
     if late is not None:
         why = f"{failure_reason(late, spec)}: {failure_text(late)}"
+    elif refused is not None:
+        why = f"{PODS_REFUSED}: {refused}"
     if progress.get("status") == "False":
         message = why or str(progress.get("message") or "pods of the new spec do not become ready")
         return Finding(kind, "False", "RolloutBlocked", message)
@@ -156,6 +158,14 @@ def failure_text(pod: PodObservation) -> str:
     """In a sentence, with what Kubernetes or the engine itself said last."""
     what = pod.trouble or "not ready within engine.startupTimeout"
     return f"pod {pod.name}: {what}" + (f": {pod.trouble_message}" if pod.trouble_message else "")
+
+
+def refused_text(deployment: Mapping[str, Any] | None) -> str | None:
+    """Why the API server makes no pod; None where it makes them."""
+    refused = _condition(deployment, "ReplicaFailure")
+    return (
+        str(refused.get("message") or "pods cannot be created") if refused.get("status") == "True" else None
+    )
 
 
 def _condition(deployment: Mapping[str, Any] | None, kind: str) -> Mapping[str, Any]:

@@ -13,7 +13,13 @@ from headrace_operator.api.rollout_memory import FailedRevision, GoodRevision, R
 from headrace_operator.api.spec import Limits, Range, ServiceSpec
 from headrace_operator.api.status_document import message_text
 from headrace_operator.api.units import duration_text
-from headrace_operator.decide.health import failure_reason, failure_text, first_failure
+from headrace_operator.decide.health import (
+    PODS_REFUSED,
+    failure_reason,
+    failure_text,
+    first_failure,
+    refused_text,
+)
 from headrace_operator.decide.observation import Observation
 from headrace_operator.decide.settings import Settings
 from headrace_operator.decide.supply import Supply, lacks_gpu, supply
@@ -133,11 +139,18 @@ def _failure(
     deadline_s = spec.rollout.progress_deadline_s
     if not _has_timed_out(deployment, memory.template) or now_s - memory.since_s < deadline_s:
         return None
-    failed = first_failure(new)
-    why = "pods do not become ready" if failed is None else failure_text(failed)
-    reason = "ProgressDeadlineExceeded" if failed is None else failure_reason(failed, spec)
+    reason, why = _why_late(deployment, spec, new)
     message = f"no progress for {duration_text(deadline_s)}: {why}"
     return FailedRevision(now_s, reason, message_text(message))
+
+
+def _why_late(deployment: Mapping[str, Any], spec: ServiceSpec, new: Supply) -> tuple[str, str]:
+    failed, refused = first_failure(new), refused_text(deployment)
+    if failed is not None:
+        return failure_reason(failed, spec), failure_text(failed)
+    if refused is not None:
+        return PODS_REFUSED, refused
+    return "ProgressDeadlineExceeded", "pods do not become ready"
 
 
 def _lacks_gpu_since_s(

@@ -131,6 +131,17 @@ def test_pods_that_do_not_become_ready_are_waited_for_until_the_deadline(serving
     assert serving.status["rollout"]["failed"]["reason"] == "ImagePullFailed"
 
 
+def test_pods_that_the_api_server_refuses_are_told_in_its_words(serving):
+    attempt(serving)
+    refused = {"type": "ReplicaFailure", "status": "True", "message": "exceeded quota: pods"}
+    one = of(service(GOOD), 0, replica_set="chat-engine-good")
+    serving.now_s += DEADLINE_S
+    serving.look(one, rolling=True, conditions=[LATE, refused])
+    assert serving.runs(GOOD)
+    assert serving.status["rollout"]["failed"]["reason"] == "PodsRefused"
+    assert "exceeded quota" in serving.status["rollout"]["failed"]["message"]
+
+
 def test_what_failed_is_not_tried_again_and_the_service_goes_on(serving):
     attempt(serving)
     serving.look(*both(serving, crashed), rolling=True)
