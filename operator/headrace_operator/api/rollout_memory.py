@@ -48,6 +48,11 @@ class RolloutMemory:
         """Whether pods of the template are still to become ready."""
         return self.failed is None and (self.good is None or self.good.template != self.template)
 
+    @property
+    def has_another(self) -> bool:
+        """Whether pods were last well with another template than the one that is asked for."""
+        return self.good is not None and self.good.template != self.template
+
 
 def rollout_document(memory: RolloutMemory) -> dict[str, Any]:
     """As the status holds it."""

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from headrace_operator.api.rollout_memory import RolloutMemory
 from headrace_operator.api.spec import ServiceSpec
 from headrace_operator.decide.observation import Observation, PodObservation
 from headrace_operator.render.pod_template import template_hash
@@ -53,7 +54,7 @@ def supply(
         draining=tuple(pod for pod in pods if pod.draining_since_s is not None),
         ended=tuple(pod for pod in known if pod.phase in ENDED),
         deployed_replicas=_deployed_replicas(deployment),
-        is_rolling_out=_is_rolling_out(deployment, template),
+        is_rolling_out=_is_rolling_out(deployment, template, observation.previous.rollout),
     )
 
 
@@ -76,12 +77,15 @@ def _deployed_replicas(deployment: Mapping[str, Any] | None) -> int | None:
     return replicas if isinstance(replicas, int) else 1
 
 
-def _is_rolling_out(deployment: Mapping[str, Any] | None, template: str | None) -> bool:
+def _is_rolling_out(
+    deployment: Mapping[str, Any] | None, template: str | None, memory: RolloutMemory | None
+) -> bool:
     if deployment is None:
         return False
     spec, status = deployment.get("spec") or {}, deployment.get("status") or {}
     if template is not None and template_hash(spec.get("template") or {}) != template:
         return True
-    if (status.get("observedGeneration") or 0) < (deployment["metadata"].get("generation") or 0):
+    is_seen = (status.get("observedGeneration") or 0) >= (deployment["metadata"].get("generation") or 0)
+    if not is_seen and memory is not None and memory.has_another:
         return True
     return (status.get("replicas") or 0) > (status.get("updatedReplicas") or 0)

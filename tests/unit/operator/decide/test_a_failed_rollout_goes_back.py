@@ -34,7 +34,7 @@ class World:
 
     def __init__(self, spec=GOOD):
         self.status, self.generation, self.now_s, self.events = {}, 1, NOW_S, []
-        self.live = None
+        self.live, self.follows = None, True
         self.edit(spec)
 
     def edit(self, spec):
@@ -58,7 +58,8 @@ class World:
     def _deployment(self, replicas, rolling, conditions):
         made = deployment(replicas, spec=self.spec, updated=replicas - rolling)
         ready = {"readyReplicas": replicas - rolling, "conditions": list(conditions)}
-        return merged(self.live, {"metadata": {"generation": 1}, "status": made["status"] | ready})
+        generation = 1 if self.follows else 2
+        return merged(self.live, {"metadata": {"generation": generation}, "status": made["status"] | ready})
 
     @property
     def progressing(self):
@@ -95,6 +96,21 @@ def test_from_the_edit_on_status_says_that_pods_are_replaced(serving):
     assert serving.progressing == ("False", "RolloutComplete")
     attempt(serving)
     assert serving.progressing == ("True", "RolloutInProgress")
+
+
+def test_until_the_cluster_follows_it_is_a_rollout_still(serving):
+    attempt(serving)
+    serving.follows = False
+    serving.look(of(service(GOOD), 0, replica_set="chat-engine-good"))
+    assert serving.progressing == ("True", "RolloutInProgress")
+
+
+def test_another_number_of_pods_is_no_rollout(serving):
+    serving.edit({"replicas": 2})
+    serving.look(of(service(GOOD), 0, replica_set="chat-engine-good"))
+    serving.follows = False
+    serving.look(of(service(GOOD), 0, replica_set="chat-engine-good"))
+    assert serving.progressing == ("True", "Scaling")
 
 
 def test_pods_that_end_again_and_again_bring_the_last_good_template_back(serving):
