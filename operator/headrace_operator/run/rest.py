@@ -6,7 +6,7 @@ so does the first request that a scrape shows.
 
 from collections.abc import Callable
 
-from headrace_operator.api.spec import Invalid, ServiceSpec
+from headrace_operator.api.spec import Invalid, ScalingMode, ServiceSpec
 from headrace_operator.decide.observation import Observation, PodObservation
 from headrace_operator.decide.plan import Plan
 from headrace_operator.kube.kinds import DEPLOYMENTS, Key
@@ -15,6 +15,10 @@ from headrace_operator.runtimes.metric_map import Counter, Gauge
 
 REST_INTERVALS = 12
 """Regular intervals between two looks at a service at rest."""
+
+
+_PINNED = frozenset({ScalingMode.FIXED, ScalingMode.EXTERNAL})
+"""Else, with more pods than the least, a rule counts how long they have been too many."""
 
 
 class Rest:
@@ -54,9 +58,9 @@ def is_at_rest(plan: Plan, observation: Observation, spec: ServiceSpec | Invalid
         return False
     deployment = observation.children.get(DEPLOYMENTS.kind, {})
     replicas = deployment.get("spec", {}).get("replicas")
-    # With more pods than the least, a rule counts how long they have been too many.
     return (
-        replicas == len(observation.pods) == spec.scaling.min_replicas
+        replicas == len(observation.pods)
+        and (spec.scaling.mode in _PINNED or replicas == spec.scaling.min_replicas)
         and all(_is_settled(pod) for pod in observation.pods)
         and _is_idle(observation)
     )

@@ -31,6 +31,13 @@ def test_ready_pods_without_a_request_are_at_rest(measured):
     assert is_at_rest(Plan(), seen(window=measured), SPEC)
 
 
+@pytest.mark.parametrize("mode", ["Fixed", "External"])
+def test_pinned_replicas_are_at_rest_whatever_their_number(mode):
+    pinned = service({"scaling": {"mode": mode}})
+    live = {"Deployment": deployment(2, spec=pinned)}
+    assert is_at_rest(Plan(), seen(pods=(pod(), pod(1)), children=live), pinned)
+
+
 @pytest.mark.parametrize(
     "changes",
     [
