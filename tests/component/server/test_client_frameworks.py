@@ -38,7 +38,7 @@ def seen(run_server) -> dict[str, Any]:
     try:
         python = installed.frameworks_python()
     except installed.NotInstalledError as missing:
-        pytest.fail(str(missing)) if os.environ.get("CI") else pytest.skip(str(missing))
+        installed.leave_out(missing)
     server = run_server(step_s=0.01)
     command = [str(python), str(Path(installed.__file__).parent / "frameworks.py"), server.url]
     offline = {"HTTPS_PROXY": NOBODY, "HTTP_PROXY": NOBODY, "NO_PROXY": "127.0.0.1"}

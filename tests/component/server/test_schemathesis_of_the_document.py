@@ -4,6 +4,8 @@ holds every answer against it. A real model computes what is accepted.
 Each bound is tried from both sides; `HEADRACE_FUZZ_REQUESTS` is about how many more are made by chance.
 """
 
+import hashlib
+import json
 import os
 from collections import Counter
 
@@ -61,6 +63,17 @@ def outcomes() -> Counter:
 
 def test_the_served_document_is_the_one_that_requests_are_made_of(server) -> None:
     assert server.http.get(server.url + "/openapi.json").json() == document(REACH)
+
+
+def test_where_there_are_keys_the_document_asks_for_one(run_server, tmp_path) -> None:
+    keys = tmp_path / "keys.json"
+    keys.write_text(json.dumps({"keys": {hashlib.sha256(b"a-key").hexdigest(): "acme"}}))
+    server = run_server(api_keys=keys)
+    statuses = [
+        server.http.get(server.url + "/openapi.json", headers={"authorization": f"Bearer {key}"}).status_code
+        for key in ("a-key", "another")
+    ]
+    assert statuses == [200, 401]
 
 
 def go_together(case: schemathesis.Case) -> None:
