@@ -1,9 +1,9 @@
 """A tenant that asks now and then, beside one that never stops: how much longer its first tokens take.
 
-The quiet tenant comes at random (Poisson) and wants a fifth of what the engine can compute: less than its
-half, so it should hardly notice the other. It has asked once before; then the flood has been at it for twenty
-full steps when it comes again, and keeps 64 requests waiting at every moment. "Alone" and "beside" see the
-same arrivals.
+The quiet tenant comes at random (Poisson) and wants a fifth of the engine, of its time or of its slots: less
+than its half, so it should hardly notice the other. It has asked once before; then the flood has been at it
+for twenty full steps when it comes again, and keeps 64 requests waiting at every moment. "Alone" and "beside"
+see the same arrivals.
 Every quiet shape is paired with every flood; none is left out. The floods are those of real platforms: a loop
 over short notes, the quiet tenant's own kind, long answers (which hold slots) and long prompts (which fill
 steps).
@@ -55,9 +55,12 @@ FLOOD_SHAPES = {
 
 @dataclass(frozen=True)
 class Scenario:
-    """One engine and the quiet tenant's arrivals; `token_s` is what a token takes in a full step."""
+    """One engine and the quiet tenant's arrivals: `step_s` is what a step of few tokens takes, `token_s` what
+    each adds to a full one.
+    """
 
     compute: Compute
+    step_s: float
     token_s: float
     count: int
     seed: int = 7
@@ -90,11 +93,13 @@ class Scenario:
         return quantile(self.ttft_s(quiet, flood, **rest), 0.95)
 
     def _arrivals(self, shape: Shape) -> Iterator[Arrival]:
-        """Their tokens, all counted as those of a full step, take `QUIET_SHARE` of the time."""
+        """They take `QUIET_SHARE` of the time that tokens take, or of the slots, whichever is more."""
         chance = random.Random(self.seed)
         at_s = WARM_UP_STEPS * self.capacity.max_num_batched_tokens * self.token_s
+        answer_s = shape.max_tokens * self.step_s / self.capacity.max_num_seqs
+        gap_s = max(sum(shape) * self.token_s, answer_s) / QUIET_SHARE
         for _ in range(self.count):
-            at_s += chance.expovariate(QUIET_SHARE / (sum(shape) * self.token_s))
+            at_s += chance.expovariate(1 / gap_s)
             yield _drawn(at_s, QUIET, shape, chance)
 
 

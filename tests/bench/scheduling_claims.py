@@ -5,7 +5,7 @@
 DIRECTORY is a model's, such as that of `headrace models list`. The clock counts the CPU time of the process,
 one thread, so that other work on the machine disturbs the figures little; arrivals are scaled to the step of
 the idle engine. Each figure is the median of the repeats; ratios are taken within a repeat, whose arrivals
-are the same, and shown from the least to the most. A repeat takes about 80 s.
+are the same, and shown from the least to the most. A repeat takes a minute and a half.
 """
 
 import statistics
@@ -23,6 +23,7 @@ from scheduler_scenarios import CAPACITY, STREAMS, lowered_and_raised, stream_it
 
 from headrace_engine.core.plan import Outcome, Plan
 from headrace_engine.core.policies import PolicyName
+from headrace_engine.core.step_learner import StepLearner
 from headrace_engine.core.step_model import StepModel
 from headrace_engine.runner.model_runner import ModelRunner
 
@@ -50,20 +51,18 @@ def real(directory: Path) -> Compute:
     return compute
 
 
-def fitted(compute: Compute) -> StepModel:
-    """A step model through two points: the step of the streams alone, and that with a large chunk."""
-    seen: list[tuple[int, float]] = []
+def learned(compute: Compute) -> StepModel:
+    """What the engine learns from streams and some chunks of a prompt."""
+    learner = StepLearner()
 
-    def spy(plan: Plan) -> Outcome:
+    def watch(plan: Plan) -> Outcome:
         outcome = compute(plan)
-        seen.append((plan.num_tokens, outcome.duration_s))
+        learner.observe(plan.work, outcome.duration_s)
         return outcome
 
-    stream_itl_s(spy, 0.01, max_num_batched_tokens=128)
-    idle_s = statistics.median(s for tokens, s in seen if tokens == STREAMS)
-    large = [(tokens, s) for tokens, s in seen if tokens > 100]
-    token_s = statistics.median((s - idle_s) / (tokens - STREAMS) for tokens, s in large)
-    return StepModel(base_s=max(0.0, idle_s - STREAMS * token_s), weights_s=0.0, token_s=token_s)
+    stream_itl_s(watch, 0.01, max_num_batched_tokens=128)
+    assert learner.model is not None
+    return learner.model
 
 
 def table(title: str, rows: dict[str, list[float]], unit: str) -> None:
@@ -77,7 +76,7 @@ def table(title: str, rows: dict[str, list[float]], unit: str) -> None:
         print(f"| {name} | {middle_ms:.0f} | {statistics.median(ratios):.2f} | {spread} |", flush=True)
 
 
-def itl_of_streams(compute: Compute, step_s: float, model: StepModel, repeats: int) -> None:
+def itl_of_streams(compute: Compute, step_s: float, repeats: int) -> None:
     most_ms = max(1, round(1250 * step_s))
     cases: dict[str, Callable[[], tuple[float, float | None]]] = {
         "no prompts": lambda: stream_itl_s(compute, step_s, bursts=False),
@@ -85,9 +84,6 @@ def itl_of_streams(compute: Compute, step_s: float, model: StepModel, repeats: i
         "`max_num_batched_tokens` 16": lambda: stream_itl_s(compute, step_s, max_num_batched_tokens=16),
         "`max_num_batched_tokens` 32": lambda: stream_itl_s(compute, step_s, max_num_batched_tokens=32),
         f"`max_step_ms` {most_ms}": lambda: stream_itl_s(
-            compute, step_s, max_step_ms=most_ms, step_model=model
-        ),
-        f"`max_step_ms` {most_ms}, learned": lambda: stream_itl_s(
             compute, step_s, max_step_ms=most_ms, stream_tokens=300
         ),
         "unchunked": lambda: stream_itl_s(compute, step_s),
@@ -104,16 +100,16 @@ def itl_of_streams(compute: Compute, step_s: float, model: StepModel, repeats: i
     table("TTFT of those prompts, p95", ttft_s, "of a budget of 12")
 
 
-def ttft_of_tenants(compute: Compute, token_s: float, repeats: int) -> None:
+def ttft_of_tenants(compute: Compute, step_s: float, model: StepModel, repeats: int) -> None:
     """One quiet tenant beside every flood, each repeat with other arrivals; p95 over all of a repeat's."""
     quiet = QUIET_SHAPES["chat"]
     ttft_s = defaultdict[str, list[float]](list)
     for seed in range(repeats):
-        scenario = Scenario(compute, token_s, COUNT, seed)
+        scenario = Scenario(compute, step_s, model.token_s, COUNT, seed)
         ttft_s["alone"].append(scenario.p95_s(quiet))
         for name, flood in FLOOD_SHAPES.items():
             ttft_s[f"`fair`, {name}"].append(scenario.p95_s(quiet, flood))
-    one = Scenario(compute, token_s, count=1)
+    one = Scenario(compute, step_s, model.token_s, count=1)
     ttft_s["`fcfs`, chat, its first"].append(one.p95_s(quiet, FLOOD_SHAPES["chat"], policy=PolicyName.FCFS))
     table("TTFT of a tenant beside one that floods, p95", ttft_s, "of alone")
 
@@ -121,7 +117,7 @@ def ttft_of_tenants(compute: Compute, token_s: float, repeats: int) -> None:
 def main() -> None:
     directory, repeats = Path(sys.argv[1]), int(sys.argv[2]) if len(sys.argv) > 2 else 3
     compute = real(directory)
-    model = fitted(compute)
+    model = learned(compute)
     step_s = stream_itl_s(compute, 0.01, bursts=False)[0]
     print(f"{directory.name}: {step_s * 1000:.1f} ms a step of {STREAMS} decodes; {model}", flush=True)
     drive, admitted, rows = lowered_and_raised(compute)
@@ -130,8 +126,8 @@ def main() -> None:
         f"steps after it was raised, {drive.seen['all'].num_finished} of {drive.num_submitted} finished",
         flush=True,
     )
-    itl_of_streams(compute, step_s, model, repeats)
-    ttft_of_tenants(compute, model.token_s, repeats)
+    itl_of_streams(compute, step_s, repeats)
+    ttft_of_tenants(compute, step_s, model, repeats)
 
 
 if __name__ == "__main__":

@@ -16,7 +16,7 @@ STEP_S = MODEL.predict_s(StepWork(tokens=1))
 COMPUTE = modelled(MODEL)
 
 
-FLOODED = Scenario(COMPUTE, MODEL.token_s, count=40)
+FLOODED = Scenario(COMPUTE, STEP_S, MODEL.token_s, count=40)
 
 
 @pytest.mark.parametrize("quiet", QUIET_SHAPES)
