@@ -61,13 +61,8 @@ def written(text: str) -> str:
 
 
 def nested(depth: int, inside: str) -> str:
-    return (
-        '{"a":' * (depth // 2)
-        + "[" * (depth - depth // 2)
-        + inside
-        + "]" * (depth - depth // 2)
-        + "}" * (depth // 2)
-    )
+    half = depth // 2
+    return '{"a":' * half + "[" * (depth - half) + inside + "]" * (depth - half) + "}" * half
 
 
 texts = st.text(st.characters(codec="utf-8"), max_size=30)

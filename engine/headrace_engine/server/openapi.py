@@ -1,9 +1,11 @@
 """The OpenAPI document of the serving port, for one model: what is taken, what comes back, what can fail."""
 
 from collections.abc import Mapping
+from functools import cache
 from importlib.metadata import version
 from typing import Any
 
+import orjson
 from pydantic import BaseModel
 
 from headrace_engine.server import neutral
@@ -32,6 +34,12 @@ OF_A_BODY = tuple(REFUSALS)
 JSON = "application/json"
 Table = Mapping[str, tuple[Any, ...]]
 NOTHING: Table = {}
+
+
+@cache
+def rendered(reach: Reach) -> bytes:
+    """Made once: it takes as long as a step or two, and streams would wait for it."""
+    return orjson.dumps(document(reach))
 
 
 def document(reach: Reach) -> dict[str, Any]:

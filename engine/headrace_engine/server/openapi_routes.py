@@ -3,7 +3,7 @@
 from fastapi import APIRouter
 from starlette.responses import Response
 
-from headrace_engine.server.responses import json_response
+from headrace_engine.server.responses import json_bytes
 from headrace_engine.server.service import Service
 
 
@@ -13,19 +13,16 @@ def openapi_routes(service: Service) -> APIRouter:
     @router.get("/openapi.json")
     async def openapi() -> Response:
         # Once asked for; a start need not wait for these.
-        from headrace_engine.server.openapi import document  # noqa: PLC0415
+        from headrace_engine.server.openapi import rendered  # noqa: PLC0415
         from headrace_engine.server.openapi_requests import Reach  # noqa: PLC0415
 
         model = service.serving().engine.model
-        return json_response(
-            document(
-                Reach(
-                    service.model_names,
-                    max_model_len=model.capacity.max_model_len,
-                    vocab_size=model.vocab_size,
-                    max_num_seqs=model.capacity.max_num_seqs,
-                )
-            )
+        reach = Reach(
+            service.model_names,
+            max_model_len=model.capacity.max_model_len,
+            vocab_size=model.vocab_size,
+            max_num_seqs=model.capacity.max_num_seqs,
         )
+        return json_bytes(rendered(reach))
 
     return router
