@@ -77,7 +77,7 @@ def table(title: str, rows: dict[str, list[float]], unit: str) -> None:
 
 
 def itl_of_streams(compute: Compute, step_s: float, repeats: int) -> None:
-    most_ms = max(1, round(1250 * step_s))
+    most_ms = max(1, round(1150 * step_s))
     cases: dict[str, Callable[[], tuple[float, float | None]]] = {
         "no prompts": lambda: stream_itl_s(compute, step_s, bursts=False),
         "`max_num_batched_tokens` 12": lambda: stream_itl_s(compute, step_s, max_num_batched_tokens=12),
