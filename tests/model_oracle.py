@@ -31,13 +31,13 @@ class Served:
     prompt_logprobs: dict[str, list] = field(default_factory=lambda: defaultdict(list))
 
 
-def load(directory, *, backend="auto", dtype="float32", num_blocks=256):
+def load(directory, *, backend="auto", dtype="float32", num_blocks=256, block_size=BLOCK_SIZE):
     return ModelRunner.load(
         directory,
         dtype=dtype,
         threads=1,
         max_model_len=512,
-        block_size=BLOCK_SIZE,
+        block_size=block_size,
         num_blocks=num_blocks,
         attention_backend=backend,
     )
@@ -59,7 +59,7 @@ def serve(
 
     `sampling` is for all, or a list with one for each.
     """
-    capacity = Capacity(max_num_seqs, max_num_batched_tokens, 512, num_blocks, BLOCK_SIZE)
+    capacity = Capacity(max_num_seqs, max_num_batched_tokens, 512, num_blocks, runner.block_size)
     scheduler = Scheduler(capacity=capacity, limits=Limits.of(capacity))
     waiting = list(enumerate(prompts))
     served = Served({f"r{number}": [] for number in range(len(prompts))})

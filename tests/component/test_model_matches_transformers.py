@@ -86,6 +86,16 @@ def test_seeded_sampling_does_not_depend_on_the_batch(tiny_model_dir, edge_promp
             assert together[f"r{number}"] == alone
 
 
+@pytest.mark.parametrize("block_size", [7, 10])
+def test_in_bfloat16_the_reference_resumes_with_the_same_tokens(tiny_model_dir, block_size, edge_prompts):
+    """Computed one by one or together, tokens see sums that round alike."""
+    runner = load(tiny_model_dir, backend="torch", dtype="bfloat16", block_size=block_size)
+    calm = serve(runner, edge_prompts, 40, max_num_batched_tokens=512)
+    short = serve(runner, edge_prompts, 40, max_num_batched_tokens=512, num_blocks=-(-210 // block_size))
+    assert short.preemptions > 0
+    assert short.tokens == calm.tokens
+
+
 @pytest.mark.parametrize("backend", ["auto", "torch"])
 def test_in_bfloat16_every_token_is_one_that_float32_finds_nearly_best(
     tiny_model_dir, tiny_oracle, edge_prompts, backend

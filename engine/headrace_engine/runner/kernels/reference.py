@@ -56,10 +56,12 @@ class ReferenceKernels:
             blocks = batch.block_tables[row].long()
             self._store(layer, key[tokens], value[tokens], blocks, context)
             used = blocks[: -(-context // self._cache.shape.block_size)]
+            # In float32 sums hardly depend on how many tokens are computed together: a resumed request, whose
+            # tokens are, says what it would have said.
             out[tokens] = _attend_row(
-                query[tokens],
-                keys[used].permute(1, 0, 3, 2).flatten(1, 2)[:, :context],
-                values[used].transpose(0, 1).flatten(1, 2)[:, :context],
+                query[tokens].float(),
+                keys[used].permute(1, 0, 3, 2).flatten(1, 2)[:, :context].float(),
+                values[used].transpose(0, 1).flatten(1, 2)[:, :context].float(),
                 rule,
             )
         return out.flatten(1)
@@ -88,10 +90,10 @@ def _attend_row(query: Tensor, keys: Tensor, values: Tensor, rule: AttentionRule
             rows[None], keys[None], values[None], attn_mask=mask, scale=rule.scale
         )
     else:
-        scores = rule.softcap * torch.tanh((rows @ keys.mT).float() * rule.scale / rule.softcap)
+        scores = rule.softcap * torch.tanh(rows @ keys.mT * rule.scale / rule.softcap)
         if mask is not None:
             scores = scores.masked_fill(~mask, float("-inf"))
-        out = scores.softmax(-1).to(values.dtype) @ values
+        out = scores.softmax(-1) @ values
     return out.view(kv_heads, group, new, width).permute(2, 0, 1, 3).reshape(new, heads, width)
 
 
