@@ -26,6 +26,7 @@ Refusal = Callable[[Request, Rejection], None]
 """Told of a request that the core was not even asked to take."""
 
 UNANSWERED_BESIDE = 64
+"""On the way to the core, beside twice what it can hold."""
 
 
 class Engine:
@@ -70,14 +71,15 @@ class Engine:
         mailbox = Mailbox()
         for told in self._on_submit:
             told(requests)
-        if self.num_unanswered + len(requests) > self._most_unanswered:
-            self._refuse(requests, mailbox)
-            return mailbox
-        if not self._failed:
+        is_refused = self.num_unanswered + len(requests) > self._most_unanswered
+        if not (is_refused or self._failed):
             self._link.submit(requests)
         self._unread.add(mailbox)
-        self._ended.clear()
         self._read.clear()
+        if is_refused:
+            self._refuse(requests, mailbox)
+            return mailbox
+        self._ended.clear()
         self._requests |= {request.request_id: request for request in requests}
         self._mailboxes |= {request.request_id: mailbox for request in requests}
         if self._failed:
@@ -129,8 +131,8 @@ class Engine:
 
     @property
     def _most_unanswered(self) -> int:
-        """Twice what the core can hold. It answers between two steps: what comes and goes during a long one
-        piles up on the way, and must end somewhere.
+        """The core answers between two steps: what comes and goes during a long one piles up on the way, and
+        must end somewhere.
         """
         limits = self._rules.limits
         return 2 * (limits.max_num_seqs + limits.max_num_queued_reqs) + UNANSWERED_BESIDE
