@@ -48,8 +48,8 @@ class Served:
         client = openai.OpenAI(base_url=self.url, api_key="none", max_retries=0, timeout=20)
         return client.completions.create(**ASKED, stream=True, extra_body=FOR_LONG)
 
-    def get(self, path: str) -> int:
-        return httpx.get(self.url.removesuffix("/v1") + path).status_code
+    def get(self, path: str) -> httpx.Response:
+        return httpx.get(self.url.removesuffix("/v1") + path)
 
 
 def eventually(found: Callable[[], object], timeout_s: float = 30.0):

@@ -29,7 +29,7 @@ def test_it_is_ready_within_eight_seconds_of_work_and_listens_at_its_port_alone(
     served = Served(tiny_model_dir)
     try:
         eventually(lambda: served.told("ready"), timeout_s=90)
-        assert served.get("/readyz") == 200
+        assert served.get("/readyz").status_code == 200
         core = served.core_pid()
         assert cpu_s(served.http.pid) + cpu_s(core) < READY_CPU_S
         assert ports_of(served.http.pid) == {urlsplit(served.url).port}
