@@ -55,15 +55,15 @@ def engine_requests(
     Raises:
         ApiError: 400, for what this model cannot do.
     """
-    parameters, stop_ids = wanted.parameters, _stop_ids(wanted.parameters, model.eos_token_ids)
     _check_count(model, wanted)
-    _check_ids(model, parameters)
+    _check_ids(model, wanted.parameters)
+    stop_ids = _stop_ids(wanted.parameters, model.eos_token_ids)
     steering, most_scored = _steering(wanted, stop_ids), _scorable_tokens(wanted)
     requests: list[Request] = []
     for prompt in wanted.prompts:
         max_tokens = _max_tokens(model, wanted, prompt, most_scored)
-        leader = f"{answer_id}-{len(requests)}"
-        for index in range(parameters.num_candidates):
+        leader = ""
+        for index in range(wanted.parameters.num_candidates):
             request = Request(
                 request_id=f"{answer_id}-{len(requests)}",
                 prompt_token_ids=prompt.token_ids,
@@ -71,16 +71,23 @@ def engine_requests(
                 arrival_s=arrival_s,
                 sampling=_sampling(wanted, steering, seeds, index),
                 stop_token_ids=stop_ids,
-                min_tokens=parameters.min_tokens or 0,
-                priority=wanted.claim.priority if parameters.priority is None else parameters.priority,
-                tenant=wanted.claim.tenant,
-                leader=leader if index else "",
-                block_salt=_salt(wanted),
-                queue_deadline_s=_after(arrival_s, wanted.claim.queue_deadline_s),
-                first_token_deadline_s=_after(arrival_s, wanted.claim.first_token_s),
+                leader=leader,
             )
+            _claim(request, wanted)
             requests.append(request)
+            leader = leader or request.request_id
     return requests
+
+
+def _claim(request: Request, wanted: Wanted) -> None:
+    """Who asks, and by when. One that follows is as early as its leader: no deadline of its own ends it."""
+    parameters, claim, arrival_s = wanted.parameters, wanted.claim, request.arrival_s
+    request.min_tokens = parameters.min_tokens or 0
+    request.priority = claim.priority if parameters.priority is None else parameters.priority
+    request.tenant = claim.tenant
+    request.block_salt = _salt(wanted)
+    request.queue_deadline_s = None if request.leader else _after(arrival_s, claim.queue_deadline_s)
+    request.first_token_deadline_s = _after(arrival_s, claim.first_token_s)
 
 
 def _check_count(model: ModelFacts, wanted: Wanted) -> None:
@@ -111,9 +118,7 @@ def _check_ids(model: ModelFacts, parameters: GenerationParameters) -> None:
 
 def _max_tokens(model: ModelFacts, wanted: Wanted, prompt: Prompt, most_scored: int | None) -> int:
     parameters, max_model_len = wanted.parameters, model.capacity.max_model_len
-    name, asked = "max_tokens", parameters.max_tokens
-    if isinstance(parameters, ChatParameters) and parameters.max_completion_tokens is not None:
-        name, asked = "max_completion_tokens", parameters.max_completion_tokens
+    name, asked = parameters.asked_tokens
     left = max_model_len - len(prompt.token_ids)
     if asked is not None and asked > left:
         raise too_long(

@@ -145,6 +145,11 @@ class GenerationParameters(Strict):
         return () if self.stop is None else (self.stop,) if isinstance(self.stop, str) else tuple(self.stop)
 
     @property
+    def asked_tokens(self) -> tuple[str, int | None]:
+        """The parameter that says how many tokens to generate, and how many."""
+        return "max_tokens", self.max_tokens
+
+    @property
     def num_choices(self) -> int:
         """Of each prompt."""
         return self.n or 1
@@ -169,6 +174,12 @@ class ChatParameters(GenerationParameters, Conversation):
     max_completion_tokens: TokenCount | None = None
     logprobs: bool | None = None
     top_logprobs: NumLogprobs | None = None
+
+    @property
+    def asked_tokens(self) -> tuple[str, int | None]:
+        if self.max_completion_tokens is not None:
+            return "max_completion_tokens", self.max_completion_tokens
+        return super().asked_tokens
 
     @property
     def num_logprobs(self) -> int | None:

@@ -130,7 +130,8 @@ class Prompts:
 
     def kept(self, param: str, prompt: Prompt, parameters: GenerationParameters) -> Prompt:
         """What `truncate_prompt_tokens` leaves of a prompt. Raises `ApiError` where that does not fit."""
-        wanted = parameters.max_tokens if parameters.max_tokens is not None else 1
+        _, asked = parameters.asked_tokens
+        wanted = 1 if asked is None else asked
         most = parameters.truncate_prompt_tokens
         if most == -1:
             most = max(1, self._max_model_len - wanted)

@@ -48,8 +48,11 @@ def test_a_prompt_can_be_cut_to_its_end(server, most, expected) -> None:
 
 
 def test_minus_one_keeps_as_much_as_leaves_room_for_the_answer(server) -> None:
-    body = {"model": "alphabet", "prompt": [97] * 1000, "max_tokens": 56, "truncate_prompt_tokens": -1}
-    assert server.post("/v1/completions", body).json()["usage"]["prompt_tokens"] == 200
+    body = {"model": "alphabet", "truncate_prompt_tokens": -1}
+    text = body | {"prompt": [97] * 1000, "max_tokens": 56}
+    assert server.post("/v1/completions", text).json()["usage"]["prompt_tokens"] == 200
+    chat = body | {"messages": [{"role": "user", "content": "a" * 1000}], "max_completion_tokens": 57}
+    assert server.post("/v1/chat/completions", chat).json()["usage"]["prompt_tokens"] == 199
 
 
 def test_an_echo_is_what_was_kept_of_the_prompt(server) -> None:
