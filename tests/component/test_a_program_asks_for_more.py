@@ -71,6 +71,15 @@ def test_a_conversation_is_told_of_too(llm) -> None:
     assert len(answer.prompt_logprobs) == len(answer.prompt_token_ids)
 
 
+def test_a_conversation_can_be_continued_where_it_stands(llm, tokenizer) -> None:
+    messages = [{"role": "user", "content": "Hello"}, {"role": "assistant", "content": "Once upon"}]
+    (answer,) = llm.chat(messages, SamplingParams(**GREEDY), continue_final_message=True)
+    assert tokenizer.decode(answer.prompt_token_ids).endswith("Once upon")
+    with pytest.raises(RequestRefused) as refused:
+        llm.chat(messages, SamplingParams(**GREEDY), continue_final_massage=True)
+    assert refused.value.param == "continue_final_massage"
+
+
 def test_several_outputs_of_one_prompt(llm) -> None:
     answer = one(llm, n=4, seed=3, temperature=1.5, max_tokens=8, ignore_eos=True)
     assert [output.index for output in answer.outputs] == [0, 1, 2, 3]

@@ -127,12 +127,16 @@ class LLM:
         self,
         messages: Sequence[Message] | Sequence[Sequence[Message]],
         sampling_params: SamplingParams | Sequence[SamplingParams] | None = None,
+        **template: Any,
     ) -> list[RequestOutput]:
-        """Answers a conversation, or each of several, by the model's chat template. Raises as `generate`."""
+        """Answers a conversation, or each of several, by the model's chat template. Raises as `generate`.
+
+        `template` is what the template is told: `add_generation_prompt`, `continue_final_message`,
+        `chat_template_kwargs`.
+        """
         many = [messages] if messages and isinstance(messages[0], Mapping) else list(messages)
-        return self._whole(
-            [self._chat(*pair) for pair in zip(many, _each(sampling_params, len(many)), strict=True)]
-        )
+        pairs = zip(many, _each(sampling_params, len(many)), strict=True)
+        return self._whole([self._chat(*pair, **template) for pair in pairs])
 
     def stream(
         self, prompt: Prompt | Sequence[Message], sampling_params: SamplingParams | None = None
@@ -162,11 +166,12 @@ class LLM:
             )
             return self._asked(parameters, kept, prompt if is_text else None)
 
-    def _chat(self, messages: Any, params: SamplingParams) -> "_Asked":
+    def _chat(self, messages: Any, params: SamplingParams, **template: Any) -> "_Asked":
+        body = {"model": "-", "messages": list(messages), **params.chat_body(), **template}
         with _refusals():
-            parameters = chat_parameters({"model": "-", "messages": list(messages), **params.chat_body()})
+            parameters = chat_parameters(body)
             conversation = [{"role": each.role, "content": each.text} for each in parameters.messages]
-            ids = self._model.tokenizer.apply_chat_template(conversation)
+            ids = self._model.tokenizer.apply_chat_template(conversation, **parameters.template_variables)
             kept = self._prompts.kept("messages", EncodedPrompt(tuple(ids)), parameters)
             return self._asked(parameters, kept, None)
 
