@@ -12,6 +12,8 @@ def top_candidates(values: Tensor, count: int) -> tuple[Tensor, Tensor]:
     Each of the best `count` values stands in one of the `count` groups with the largest maxima.
     """
     rows, width = values.shape
+    if not count:
+        return values[:, :0], values[:, :0].long()
     groups = width // _GROUP_WIDTH
     if groups <= 2 * count:
         return values.topk(min(count, width), dim=-1)

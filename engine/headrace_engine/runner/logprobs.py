@@ -12,8 +12,8 @@ from torch import Tensor
 from headrace_engine.core.sampling import TokenLogprobs
 from headrace_engine.runner.candidates import top_candidates
 
-SLICE_BYTES = 12 << 20
-"""Of float32 logits; four to five times as much stands in memory at once."""
+SLICE_BYTES = 8 << 20
+"""Of float32 logits, and little more stands in memory at once."""
 
 
 def token_logprobs(
@@ -47,16 +47,21 @@ def _slices(count: int, vocab_size: int) -> Iterator[slice]:
 
 
 def _scored(logits: Tensor, token_ids: Sequence[int], num_tops: Sequence[int]) -> list[TokenLogprobs]:
+    """Overwrites `logits`."""
     logits = logits.float()
-    total = logits.logsumexp(dim=-1, keepdim=True)
     chosen = logits.gather(1, torch.tensor(token_ids, device=logits.device)[:, None])
     ranks = (logits > chosen).sum(dim=-1).add(1).tolist()
+    values, ids = top_candidates(logits, max(num_tops))
+    total = _logsumexp_(logits)
     logprobs = (chosen - total)[:, 0].tolist()
-    if not (most := max(num_tops)):
-        return [TokenLogprobs(*each) for each in zip(logprobs, ranks, strict=True)]
-    values, ids = top_candidates(logits, most)
     tops = zip(num_tops, ids.tolist(), (values - total).tolist(), strict=True)
     return [
         TokenLogprobs(logprob, rank, tuple(top_ids[:count]), tuple(top_logprobs[:count]))
         for logprob, rank, (count, top_ids, top_logprobs) in zip(logprobs, ranks, tops, strict=True)
     ]
+
+
+def _logsumexp_(logits: Tensor) -> Tensor:
+    """In place: a second tensor of that size would be the largest of all."""
+    most = logits.amax(dim=-1, keepdim=True)
+    return logits.sub_(most).exp_().sum(dim=-1, keepdim=True).log_().add_(most)
