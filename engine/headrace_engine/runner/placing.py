@@ -27,7 +27,9 @@ def place(target: Path, revision: str, make: Callable[[Path], None]) -> bool:
         make(workplace)
         (workplace / _MARKER).write_text(revision)
         _make_readable(workplace)
-        _put(workplace, target)
+        # Somebody may have been faster, and be reading already what he placed.
+        if revision_in(target) != revision:
+            _put(workplace, target)
     finally:
         shutil.rmtree(workplace, ignore_errors=True)
     return True
