@@ -55,9 +55,15 @@ class Series:
         return self.name.removesuffix("_count")
 
 
+# What more capacity would have served. A request that fits nowhere, asks for a class that is not its own, or
+# exceeds its tenant's own terms says nothing about replicas.
+_SHED = ("queue_full_requests", "queue_full_tokens", "queue_deadline")
+
 _HEADRACE_COUNTERS: Mapping[Counter, tuple[Series, ...]] = {
     Counter.ARRIVALS: (Series("headrace_requests_received_total"),),
-    Counter.REJECTIONS: (Series("headrace_request_rejections_total"),),
+    Counter.REJECTIONS: tuple(
+        Series("headrace_request_rejections_total", ("reason", reason)) for reason in _SHED
+    ),
     Counter.GOOD: (Series("headrace_requests_finished_total", ("outcome", "good")),),
     Counter.LATE: (Series("headrace_requests_finished_total", ("outcome", "late")),),
     Counter.FAILED: (Series("headrace_requests_finished_total", ("outcome", "failed")),),
