@@ -50,4 +50,4 @@ def configure(settings: kopf.OperatorSettings, kinds: Sequence[Kind]) -> None:
     settings.queueing.worker_limit = None  # a limit below the number of objects starves them
     settings.queueing.error_delays = (1, 2, 5, 10, 30, 60)
     settings.execution.max_workers = 4
-    settings.process.ultimate_exiting_timeout = 25  # below the pod's grace of 30 s
+    settings.process.ultimate_exiting_timeout = 10  # kopf may hang as it dies: then it kills the process

@@ -2,6 +2,7 @@
 understood ends the process once.
 """
 
+import signal
 import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
@@ -76,7 +77,8 @@ def test_a_watch_that_cannot_be_understood_ends_the_process_once_and_nothing_is_
         with proxy.having(UNINTELLIGIBLE[fault]()):
             proxy.drop()
             namespace.patch("infs", "chat", {"spec": {"slo": {"ttft": f"{generation}s"}}})
-            assert operator.process.wait(20) == 1, fault
+            # 1, or killed by itself where it hangs as it dies.
+            assert operator.process.wait(30) in (1, -signal.SIGKILL), fault
         operator = start_behind_proxy()
         eventually(lambda at=generation: namespace.get("infs", "chat")["status"]["observedGeneration"] == at)
         _look_twice(operator, eventually)
