@@ -145,18 +145,27 @@ def _scorable_tokens(wanted: Wanted) -> int | None:
     """How many tokens each output may have so that all that is told of them can be held; None: any number.
 
     Raises:
-        ApiError: 400; the prompts alone come to more.
+        ApiError: 400; the prompts alone come to more, or leave nothing for an answer of any length.
     """
-    parameters, left = wanted.parameters, MAX_SCORES
-    if (num_prompt_logprobs := wanted.num_prompt_logprobs) is not None:
-        num_tokens = sum(len(prompt.token_ids) for prompt in wanted.prompts)
-        left -= num_tokens * (1 + num_prompt_logprobs) * (parameters.num_choices if parameters.echoes else 1)
-    if left < 0:
+    parameters, left = wanted.parameters, MAX_SCORES - _prompt_scores(wanted)
+    most = None
+    if not (parameters.num_logprobs is None or parameters.stream):
+        most = left // (len(wanted.prompts) * parameters.num_candidates * (1 + parameters.num_logprobs))
+    if left < 0 or (most == 0 and parameters.asked_tokens[1] is None):
         name = "logprobs" if parameters.prompt_logprobs is None else "prompt_logprobs"
         raise invalid(name, f"One answer holds at most {MAX_SCORES} log probabilities: ask for fewer.")
-    if parameters.num_logprobs is None or parameters.stream:
-        return None
-    return left // (len(wanted.prompts) * parameters.num_candidates * (1 + parameters.num_logprobs))
+    return most
+
+
+def _prompt_scores(wanted: Wanted) -> int:
+    """What is told of the prompts: once in a chat, else beside each choice, and in each candidate's echo."""
+    parameters, a_token = wanted.parameters, 0
+    if parameters.prompt_logprobs is not None:
+        copies = 1 if isinstance(parameters, ChatParameters) else parameters.num_choices
+        a_token += copies * (1 + parameters.prompt_logprobs)
+    if parameters.echoes and parameters.num_logprobs is not None:
+        a_token += parameters.num_candidates * (1 + parameters.num_logprobs)
+    return a_token * sum(len(prompt.token_ids) for prompt in wanted.prompts)
 
 
 def _sampling(wanted: Wanted, steering: Steering | None, seeds: Seeds, index: int) -> Sampling:
