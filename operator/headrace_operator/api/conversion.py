@@ -79,7 +79,8 @@ def _engine(part: EnginePart) -> Engine:
     return Engine(
         runtime=Runtime(part.runtime),
         image=part.image,
-        image_pull_secrets=tuple(part.image_pull_secrets),
+        # The API server takes each once.
+        image_pull_secrets=tuple(dict.fromkeys(part.image_pull_secrets)),
         args=tuple(part.args),
         env=tuple((variable.name, variable.value) for variable in part.env),
         runtime_class_name=part.runtime_class_name,

@@ -1,8 +1,8 @@
 """Whether a live object is still what we rendered: every field that we own, and none of those others added.
 
-The API server fills in fields and rewrites quantities (`1000m` becomes `1`); neither is a difference. Nor is
-an item that somebody added to a list which server-side apply merges by key: applying leaves it there, so that
-it would be applied for ever. Other lists are compared as wholes.
+The API server fills in fields, drops empty texts and lists, and rewrites quantities (`1000m` becomes `1`);
+none of that is a difference. Nor is an item that somebody added to a list which server-side apply merges by
+key: applying leaves it there, so that it would be applied for ever. Other lists are compared as wholes.
 """
 
 from collections.abc import Mapping
@@ -29,6 +29,8 @@ _MERGE_KEYS = {
 
 def difference(live: Any, rendered: Any, path: str = "") -> str | None:
     """The path of the first rendered field that the live object does not hold; None where it holds all."""
+    if live is None and rendered in ("", []):
+        return None
     if isinstance(rendered, Mapping):
         if not isinstance(live, Mapping):
             return path

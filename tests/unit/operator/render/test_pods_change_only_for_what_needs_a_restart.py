@@ -194,3 +194,37 @@ def test_a_new_spec_is_no_drift():
     )
     assert needs_apply(live, made)
     assert not is_drifted(live, made)
+
+
+def as_stored(value):
+    """As the API server gives it back: fields that are empty texts or lists are gone."""
+    if isinstance(value, dict):
+        kept = {name: as_stored(item) for name, item in value.items()}
+        return {name: item for name, item in kept.items() if item not in ("", [])}
+    return [as_stored(item) for item in value] if isinstance(value, list) else value
+
+
+def test_what_the_api_server_drops_as_empty_is_no_drift():
+    """Or it would be applied, and told as edited by somebody, for ever."""
+    toleration = {"key": "dedicated", "operator": "Equal", "value": "", "effect": "NoSchedule"}
+    spec = service(
+        {"engine": {"env": [{"name": "EMPTY", "value": ""}], "template": {"tolerations": [toleration]}}}
+    )
+    made = rendered(spec)["Deployment"]
+    live = as_stored(deepcopy(made))
+    assert live != made
+    assert not needs_apply(live, made)
+
+
+def test_an_emptied_variable_is_drift():
+    made = rendered(service({"engine": {"env": [{"name": "SET", "value": "1"}]}}))["Deployment"]
+    live = deepcopy(made)
+    live["spec"]["template"]["spec"]["containers"][0]["env"][0].pop("value")
+    assert is_drifted(live, made)
+
+
+@pytest.mark.parametrize("name", ["imagePullSecrets", "volumes"])
+def test_lists_that_the_api_server_merges_name_nothing_twice(name):
+    made = rendered(service({"engine": {"imagePullSecrets": ["one", "other", "one"]}}))["Deployment"]
+    names = [item["name"] for item in made["spec"]["template"]["spec"][name]]
+    assert len(names) == len(set(names))
