@@ -56,7 +56,13 @@ FLAG_PATTERN = r"^--[a-z][a-z0-9.-]*(=.*)?$"
 PRINTABLE_PATTERN = r"^[^\x00-\x1f\x7f]*$"
 VARIABLE_PATTERN = r"^[A-Z_][A-Z0-9_]*$"
 OWNED_VARIABLE_PREFIXES = ("HEADRACE_", "KUBERNETES_", "LD_", "PYTHON")
-OWNED_VARIABLES = ("HOME", "PATH", "HF_TOKEN", "HF_TOKEN_PATH", "HF_HOME", "HF_HUB_OFFLINE", "VLLM_API_KEY")
+OWNED_VARIABLES = (
+    *("HOME", "PATH", "USER", "DO_NOT_TRACK", "VLLM_NO_USAGE_STATS", "HF_HOME", "HF_HUB_OFFLINE"),
+    # Everybody would read them in the pod.
+    *("HF_TOKEN", "HF_TOKEN_PATH", "HUGGING_FACE_HUB_TOKEN", "VLLM_API_KEY"),
+    # GPUs beyond those that the pod was given, where the container runtime goes by it.
+    "NVIDIA_VISIBLE_DEVICES",
+)
 
 
 def _is_owned(argument: str) -> bool:
