@@ -12,6 +12,7 @@ from headrace_operator.render.network_policy import network_policy
 from headrace_operator.render.pod_monitor import pod_monitor
 from headrace_operator.render.pod_template import pod_template
 from headrace_operator.render.surroundings import ALONE, Surroundings
+from headrace_operator.render.volumes import keeps_downloads
 
 
 def children(
@@ -31,7 +32,8 @@ def children(
     template = template or pod_template(spec, image=image, admin_keys=admin_keys)
     return (
         service_account(spec),
-        network_policy(spec, around=around),
+        # Pods of an older template, or of one that was gone back to, may have to download another model.
+        network_policy(spec, around=around, downloads=spec.model.is_downloaded or keeps_downloads(template)),
         config_map(spec, limits=limits, admin_keys=admin_keys),
         service(spec),
         pod_disruption_budget(spec),

@@ -26,14 +26,14 @@ _NOT_PUBLIC = {
 """Never reached by a download: nodes, Services, the API server."""
 
 
-def network_policy(spec: ServiceSpec, *, around: Surroundings) -> dict[str, Any]:
-    """The NetworkPolicy of a service's pods."""
+def network_policy(spec: ServiceSpec, *, around: Surroundings, downloads: bool) -> dict[str, Any]:
+    """The NetworkPolicy of a service's pods. `downloads`: some of them may download their model."""
     content = {
         "spec": {
             "podSelector": {"matchLabels": selector_labels(spec.name)},
             "policyTypes": ["Ingress", "Egress"],
             "ingress": _ingress(spec, around),
-            "egress": _egress(spec),
+            "egress": _egress(downloads=downloads),
         }
     }
     return child(
@@ -53,13 +53,21 @@ def _ingress(spec: ServiceSpec, around: Surroundings) -> list[dict[str, Any]]:
     calls = {"ports": _tcp(HTTP_PORT, ADMIN_PORT), "from": [operator]}
     if not spec.clients:
         return [{"ports": _tcp(HTTP_PORT)}, calls]
-    peers = [*(_peer(client) for client in spec.clients), *(dict(peer) for peer in around.metrics_from)]
+    readers = (_reader(peer, around) for peer in around.metrics_from)
+    peers = [*(_peer(client) for client in spec.clients), *readers]
     return [{"ports": _tcp(HTTP_PORT), "from": peers}, calls]
 
 
-def _egress(spec: ServiceSpec) -> list[dict[str, Any]]:
+def _reader(peer: Mapping[str, Any], around: Surroundings) -> Mapping[str, Any]:
+    """Who reads metrics, as in the operator's own policy: pods without a namespace are of the operator's."""
+    if "podSelector" not in peer or "namespaceSelector" in peer:
+        return dict(peer)
+    return {**peer, "namespaceSelector": {"matchLabels": {NAMESPACE_LABEL: around.operator_namespace}}}
+
+
+def _egress(*, downloads: bool) -> list[dict[str, Any]]:
     names = {"ports": [{"port": 53, "protocol": "UDP"}, {"port": 53, "protocol": "TCP"}]}
-    if not spec.model.is_downloaded:
+    if not downloads:
         return [names]
     public = [{"ipBlock": {"cidr": cidr, "except": list(private)}} for cidr, private in _NOT_PUBLIC.items()]
     return [names, {"ports": _tcp(443), "to": public}]

@@ -1,5 +1,6 @@
 """The volumes of an engine's pod, each with its mount: configuration, scratch space, the model."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,6 +14,7 @@ from headrace_operator.api.spec import ServiceSpec
 from headrace_operator.runtimes.model_path import claim_name
 
 SCRATCH_SIZE_LIMIT = "4Gi"
+_CACHE = "cache"
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +50,11 @@ def volumes(spec: ServiceSpec) -> tuple[Volume, ...]:
     )
 
 
+def keeps_downloads(template: Mapping[str, Any]) -> bool:
+    """Whether pods of the template download their model."""
+    return any(volume.get("name") == _CACHE for volume in template["spec"].get("volumes") or ())
+
+
 def _shared_memory(spec: ServiceSpec) -> tuple[Volume, ...]:
     count = spec.engine.gpu_count
     memory = {"emptyDir": {"medium": "Memory", "sizeLimit": f"{count}Gi"}}
@@ -65,4 +72,4 @@ def _model(spec: ServiceSpec) -> tuple[Volume, ...]:
     kept: dict[str, Any] = {"emptyDir": {"sizeLimit": cache.size}}
     if cache.claim_name is not None:
         kept = {"persistentVolumeClaim": {"claimName": cache.claim_name}}
-    return (Volume("cache", kept, CACHE_MOUNT_PATH, is_for_fetching=True),)
+    return (Volume(_CACHE, kept, CACHE_MOUNT_PATH, is_for_fetching=True),)

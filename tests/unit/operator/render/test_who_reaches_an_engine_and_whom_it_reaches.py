@@ -1,6 +1,7 @@
 """The NetworkPolicy of a service: admin from the operator alone, out to nobody that a model does not need."""
 
 import ipaddress
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -8,6 +9,7 @@ from operator_builders import SETTINGS, service
 
 from headrace_operator.api.spec import Limits
 from headrace_operator.render.children import children
+from headrace_operator.render.pod_template import pod_template
 from headrace_operator.render.surroundings import Surroundings
 
 AROUND = Surroundings(
@@ -19,9 +21,15 @@ AROUND = Surroundings(
 HUB = {"model": {"uri": "hf://org/name"}}
 
 
-def rendered(spec, around=AROUND) -> dict[str, Any]:
+def rendered(spec, around=AROUND, **more) -> dict[str, Any]:
     made = children(
-        spec, replicas=1, limits=Limits(8, 512), image=SETTINGS.engine_image, admin_keys="{}", around=around
+        spec,
+        replicas=1,
+        limits=Limits(8, 512),
+        image=SETTINGS.engine_image,
+        admin_keys="{}",
+        around=around,
+        **more,
     )
     return {manifest["kind"]: manifest for manifest in made}
 
@@ -62,6 +70,22 @@ def test_named_clients_ask_and_operator_and_monitoring_read_metrics():
         *AROUND.metrics_from,
     ]
     assert reading == sources(8001)[0]
+
+
+def test_readers_of_metrics_without_a_namespace_are_of_the_operators_as_in_its_own_policy():
+    reader = {"podSelector": {"matchLabels": {"app": "prometheus"}}}
+    around = replace(AROUND, metrics_from=(reader, {"ipBlock": {"cidr": "192.0.2.0/24"}}))
+    made = rendered(service({"network": {"clients": [{"podLabels": {"app": "web"}}]}}), around)
+    _, *readers = made["NetworkPolicy"]["spec"]["ingress"][0]["from"]
+    namespace = {"matchLabels": {"kubernetes.io/metadata.name": "operators"}}
+    assert readers == [{**reader, "namespaceSelector": namespace}, {"ipBlock": {"cidr": "192.0.2.0/24"}}]
+
+
+@pytest.mark.parametrize("runtime", [{}, {"engine": {"runtime": "vllm", "image": "vllm:1"}}])
+def test_pods_that_were_gone_back_to_may_download_their_model_whatever_the_spec_asks_for(runtime):
+    kept = pod_template(service(HUB | runtime), image=SETTINGS.engine_image, admin_keys="{}")
+    egress = rendered(service(), template=kept)["NetworkPolicy"]["spec"]["egress"]
+    assert egress == policy(HUB)["egress"]
 
 
 def test_a_model_on_a_claim_lets_out_nothing_but_names():
