@@ -45,6 +45,9 @@ def steps(spec: ServiceSpec, supply: Supply, *, desired: int, now_s: float) -> S
     wanted = desired + min(len(supply.draining), max(0, deployed - len(supply.staying)))
     if deployed <= wanted and not supply.draining:
         return Steps(wanted)
+    if supply.is_rolling_out and desired == 0:
+        # Whichever pods go, none stays, and each ends what it has: a rollout that is stuck is not waited for.
+        return Steps(0)
     if supply.is_rolling_out:
         return Steps(max(deployed, desired), drain=_drains(spec, supply.draining))
     if deployed < wanted:

@@ -125,3 +125,9 @@ def test_to_zero_every_pod_is_emptied():
     first = next_steps([serving(0, 5), serving(1, 0)], desired=0)
     assert len(first.annotate) == 2
     assert first.deployment_replicas == 2
+
+
+def test_none_at_all_waits_for_no_rollout():
+    """One that is stuck would hold the pods, and their GPUs, for ever."""
+    blocked = [serving(0, 5), pod(1, ready=False, trouble="ImagePullBackOff")]
+    assert next_steps(blocked, desired=0, deployed=2, updated=1).deployment_replicas == 0
