@@ -10,7 +10,6 @@ is never its identity.
 
 import hashlib
 import hmac
-import json
 import logging
 import re
 import secrets
@@ -19,14 +18,18 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from headrace_engine.core.contract import Contract
 from headrace_engine.server.errors import ApiError, ErrorBody, overloaded
+from headrace_engine.server.json_body import parse_object
+from headrace_engine.server.json_shape import BodyBounds
 
 log = logging.getLogger(__name__)
 
 MAX_KEYS = 10_000
 MAX_FILE_BYTES = 4 << 20
+FILE_BOUNDS = BodyBounds(MAX_FILE_BYTES, max_depth=8, max_keys_of_object=2 * MAX_KEYS)
 MAX_FAILURES_PER_S = 10
 """From one address; then it is told to wait."""
 MAX_AUTHORIZATION_CHARACTERS = 512
@@ -48,8 +51,8 @@ class Tenancy:
         """Raises `ValueError` or `OSError` for a file that cannot be used."""
         if path.stat().st_size > MAX_FILE_BYTES:
             raise ValueError(f"it is larger than {MAX_FILE_BYTES} bytes")
-        document = json.loads(path.read_text(encoding="utf-8"))
-        if not isinstance(document, dict) or not {"keys"} <= document.keys() <= {"keys", "tenants"}:
+        document = _parsed(path.read_bytes())
+        if not {"keys"} <= document.keys() <= {"keys", "tenants"}:
             raise ValueError('it is no object with "keys" and "tenants"')
         keys = document["keys"]
         if not isinstance(keys, dict | None):
@@ -115,6 +118,14 @@ class ApiKeys:
     def salt(self, tenant: str) -> bytes:
         """What keeps a tenant's cached blocks from being found by others: nobody outside can name it."""
         return hmac.digest(self._salt_key, tenant.encode(), "sha256")
+
+
+def _parsed(text: bytes) -> dict[str, Any]:
+    """As strictly as what clients send: a key of two tenants, say, is nobody's wish."""
+    try:
+        return parse_object(text, FILE_BOUNDS)
+    except ApiError as error:
+        raise ValueError(f"as JSON: {error.body.message}") from None
 
 
 def _find(tenants: dict[bytes, str], authorization: str) -> str | None:
