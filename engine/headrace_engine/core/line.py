@@ -138,16 +138,16 @@ class Line:
         return self._policy.outranks
 
     def replace(self, policy: Policy, waiting: Sequence[Request], now_s: float) -> None:
-        """Order all that wait by another policy from now on."""
+        """Order all that wait by another policy from now on. Whoever follows another still does."""
         self._aside.clear()
         self._passes = 0
         self._parked.clear()
         self._returning.clear()
-        self._followers.clear()
-        self._num_parked = self._num_following = 0
+        self._num_parked = 0
         self._policy = policy
         for request in waiting:
-            policy.push(request, now_s)
+            if request.request_id not in self._followers.get(request.leader, {}):
+                policy.push(request, now_s)
 
     def __len__(self) -> int:
         held = self._num_parked + self._num_following + len(self._returning)

@@ -1,7 +1,9 @@
 """Several outputs of one prompt: the first computes it, the others find it, and nobody waits in vain."""
 
+import pytest
+
 from headrace_engine.core.contract import Contract, Terms
-from headrace_engine.core.plan import Finished
+from headrace_engine.core.plan import Finished, Tokens
 from headrace_engine.core.policies import PolicyName, policy_of
 from headrace_engine.core.prefill_rate import PrefillRate
 from headrace_engine.core.request import FinishReason
@@ -87,6 +89,23 @@ def test_a_new_policy_forgets_nobody(make_loop):
     assert loop.snapshot.num_waiting == 2
     loop.drain()
     assert set(loop.finished) == {"a", "b", "c"}
+
+
+@pytest.mark.parametrize("steps_before", range(4))
+@pytest.mark.parametrize("policy", PolicyName)
+def test_under_a_new_policy_nobody_is_ahead_of_who_leads(make_loop, policy, steps_before):
+    """What is told of a prompt, its leader tells: an output that came before it would be told of nothing."""
+    loop = make_loop(block_size=4, long_prefill_token_threshold=4)
+    loop.submit("before", PROMPT, max_tokens=1)
+    loop.drain()
+    loop.submit("a", PROMPT, max_tokens=3, block_salt=b"so that its prompt is computed")
+    loop.submit("b", PROMPT, max_tokens=2, leader="a")
+    loop.steps(steps_before)
+    scheduler = loop.scheduler
+    scheduler.set_policy(policy_of(policy, scheduler.tenants, scheduler.prefill_rate), loop.now_s)
+    loop.drain()
+    spoke = [event.request_id for event in loop.events if isinstance(event, Tokens)]
+    assert spoke.index("a") < spoke.index("b")
 
 
 def test_a_tenants_cap_holds_for_them_too(make_loop):
