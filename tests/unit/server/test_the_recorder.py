@@ -54,6 +54,18 @@ def finish(recorder: Recorder, name: str, first_s: float, gaps_s: list[float]) -
     recorder.record(report(scheduler, now_s, Finished(name, FinishReason.LENGTH)))
 
 
+def test_an_answer_without_a_token_is_good_if_it_comes_in_time() -> None:
+    metrics, recorder = recorder_at([0.0], SLO(ttft_s=1.0, itl_s=0.1))
+    for name, ended_s in (("in time", 0.9), ("late", 1.1)):
+        scheduler, request = Scheduler(capacity=CAPACITY), Request(name, (1, 2), max_tokens=0, arrival_s=0.0)
+        recorder.record(report(scheduler, 0.0, Scheduled(name, 0.0, 0), accepted=(request,)))
+        recorder.record(report(scheduler, ended_s, Finished(name, FinishReason.LENGTH)))
+    outcomes = {
+        each: value(metrics, "headrace_requests_finished_total", outcome=each) for each in ("good", "late")
+    }
+    assert outcomes == {"good": 1, "late": 1}
+
+
 def test_good_is_both_objectives_met() -> None:
     metrics, recorder = recorder_at([0.0], SLO(ttft_s=1.0, itl_s=0.1))
     finish(recorder, "good", 0.9, [0.05, 0.14])
