@@ -64,9 +64,9 @@ def _merge_keys(path: str) -> tuple[str, ...] | None:
 
 
 def _counterpart(live: list[Any], rendered: Mapping[str, Any], keys: tuple[str, ...]) -> Any:
-    """The live item that is the rendered one; None where it is gone."""
-    key = next(key for key in keys if key in rendered)
-    return next((item for item in live if item.get(key) == rendered[key]), None)
+    """The live item that is the rendered one; None where it is gone. Ports differ by protocol too."""
+    names = (next(key for key in keys if key in rendered), "protocol")
+    return next((item for item in live if all(item.get(name) == rendered.get(name) for name in names)), None)
 
 
 def _same_quantity(live: Any, rendered: Any, path: str) -> bool:
