@@ -168,6 +168,12 @@ def refused_text(deployment: Mapping[str, Any] | None) -> str | None:
     )
 
 
+def exceeds_gpu_quota(deployment: Mapping[str, Any] | None) -> bool:
+    """Whether a ResourceQuota of GPUs keeps a pod from being made: another's end makes room for it."""
+    refused = refused_text(deployment) or ""
+    return "exceeded quota" in refused and "nvidia.com/gpu" in refused
+
+
 def _condition(deployment: Mapping[str, Any] | None, kind: str) -> Mapping[str, Any]:
     conditions = ((deployment or {}).get("status") or {}).get("conditions") or ()
     return next((item for item in conditions if item.get("type") == kind), {})

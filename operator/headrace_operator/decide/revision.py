@@ -15,6 +15,7 @@ from headrace_operator.api.status_document import message_text
 from headrace_operator.api.units import duration_text
 from headrace_operator.decide.health import (
     PODS_REFUSED,
+    exceeds_gpu_quota,
     failure_reason,
     failure_text,
     first_failure,
@@ -156,7 +157,10 @@ def _why_late(deployment: Mapping[str, Any], spec: ServiceSpec, new: Supply) -> 
 def _lacks_gpu_since_s(
     observation: Observation, spec: ServiceSpec, pods: Supply, *, now_s: float
 ) -> float | None:
-    if not pods.is_rolling_out or not any(lacks_gpu(pod, spec) for pod in pods.stuck):
+    is_short = exceeds_gpu_quota(observation.children.get("Deployment")) or any(
+        lacks_gpu(pod, spec) for pod in pods.stuck
+    )
+    if not pods.is_rolling_out or not is_short:
         return None
     if any(pod.deleting for pod in observation.pods):
         return None

@@ -60,6 +60,20 @@ def test_a_surge_that_finds_no_gpu_is_given_up_after_a_while(for_s, message, exp
     assert strategy(found) == expected
 
 
+@pytest.mark.parametrize(
+    ("resource", "expected"),
+    [("requests.nvidia.com/gpu=1", ONE_BY_ONE), ("requests.cpu=2", SURGE)],
+    ids=["of GPUs", "of something else"],
+)
+def test_a_surge_that_a_quota_refuses_would_be_refused_for_ever(resource, expected):
+    """No pod of it is ever made: the Deployment alone tells."""
+    message = f'pods "chat-engine-x" is forbidden: exceeded quota: gpus, requested: {resource}'
+    refused = {"type": "ReplicaFailure", "status": "True", "message": message}
+    found = plan((pod(0), pod(1)), rolling(updated=0, conditions=[refused]), lacks_for_s=60)
+    assert strategy(found) == expected
+    assert "exceeded quota" in condition(found, "Progressing")["message"]
+
+
 def test_the_while_begins_when_the_lack_is_seen():
     found = plan((pod(0), pod(1), pending()), rolling(updated=1, replicas=3))
     assert strategy(found) == SURGE
