@@ -1,6 +1,7 @@
 """Kubernetes Events about services: repeats are counted on one object, and no service may flood the cluster.
 
-An Event is a courtesy: one that cannot be posted is logged and forgotten.
+Each reason of a service has a rate of its own, so that what flaps silences nothing rare; reasons are a closed
+vocabulary. An Event is a courtesy: one that cannot be posted is logged and forgotten.
 """
 
 import logging
@@ -55,12 +56,12 @@ class EventRecorder:
     instance: str
     clock: Callable[[], float]
     _posted: OrderedDict[tuple[str, str], _Posted] = field(default_factory=OrderedDict)
-    _buckets: OrderedDict[str, TokenBucket] = field(default_factory=OrderedDict)
+    _buckets: OrderedDict[tuple[str, str], TokenBucket] = field(default_factory=OrderedDict)
 
     async def post(self, about: Mapping[str, Any], *, type_: str, reason: str, message: str) -> None:
         """Tell the world something about the object `about`. `type_` is Normal or Warning."""
         uid = about["metadata"]["uid"]
-        bucket = _remember(self._buckets, uid, TokenBucket)
+        bucket = _remember(self._buckets, (uid, reason), TokenBucket)
         if not bucket.take(self.clock()):
             logger.info("event held back by its rate: %s: %s", reason, message)
             return
@@ -124,10 +125,10 @@ class EventRecorder:
 
 
 def _remember(
-    buckets: OrderedDict[str, TokenBucket], uid: str, make: Callable[[], TokenBucket]
+    buckets: OrderedDict[tuple[str, str], TokenBucket], key: tuple[str, str], make: Callable[[], TokenBucket]
 ) -> TokenBucket:
-    bucket = buckets.setdefault(uid, make())
-    buckets.move_to_end(uid)
+    bucket = buckets.setdefault(key, make())
+    buckets.move_to_end(key)
     while len(buckets) > REMEMBERED:
         buckets.popitem(last=False)
     return bucket

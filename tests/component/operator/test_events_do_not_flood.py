@@ -69,17 +69,21 @@ async def test_an_event_that_has_expired_is_made_anew(api_server, recorder):
     assert (event["count"], event["message"]) == (1, "two")
 
 
-async def test_each_object_has_a_budget_that_refills_slowly(api_server, recorder, clock):
-    for i in range(20):
-        await recorder.post(SERVICE, type_="Normal", reason=f"R{i}", message="")
-    assert len(posted(api_server)) == BURST
-    other = {**SERVICE, "metadata": SERVICE["metadata"] | {"uid": "u-2"}}
-    await recorder.post(other, type_="Normal", reason="Quiet", message="")
-    assert len(posted(api_server)) == BURST + 1, "a noisy object silences no other"
+async def test_each_reason_of_an_object_has_a_budget_that_refills_slowly(api_server, recorder, clock):
+    async def flap(about=SERVICE, reason="MetricsLost"):
+        await recorder.post(about, type_="Warning", reason=reason, message="")
+
+    for _ in range(20):
+        await flap()
+    [flapping] = posted(api_server)
+    assert flapping["count"] == BURST
+    await flap(reason="RolloutBlocked")
+    await flap(about={**SERVICE, "metadata": SERVICE["metadata"] | {"uid": "u-2"}})
+    assert len(posted(api_server)) == 3, "what flaps silences neither what is rare nor another object"
     clock.now_s += 12
-    await recorder.post(SERVICE, type_="Normal", reason="Later", message="")
-    await recorder.post(SERVICE, type_="Normal", reason="TooSoon", message="")
-    assert len(posted(api_server)) == BURST + 2
+    await flap()
+    await flap()
+    assert posted(api_server)[0]["count"] == BURST + 1
 
 
 async def test_an_event_that_cannot_be_posted_is_forgotten(api_server, recorder):
