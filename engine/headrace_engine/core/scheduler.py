@@ -43,6 +43,8 @@ from headrace_engine.core.step_learner import StepLearner
 from headrace_engine.core.step_model import StepModel
 from headrace_engine.core.tenants import Tenants
 
+SAMPLED_NOTHING = "the model yields no token after this text: what it computed is no number"
+
 
 class Scheduler:
     """One engine's requests, blocks and queue."""
@@ -287,7 +289,7 @@ class Scheduler:
     ) -> None:
         """Take what was sampled after a row with `known` tokens before the first that is sampled after."""
         if not token_ids:
-            events.append(self._life.finish(request, FinishReason.ERROR, "the runner sampled no token"))
+            events.append(self._life.finish(request, FinishReason.ERROR, SAMPLED_NOTHING))
             return
         kept, reason = accept(request, token_ids)
         request.take(kept)

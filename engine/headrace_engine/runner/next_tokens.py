@@ -2,10 +2,11 @@
 
 A row that asks for nothing but a temperature and filters costs a look at two of its fields. Log probabilities
 are the model's own: the logits of a row that is both scored and steered are set aside before they change.
+Nothing is chosen after a token whose logits are no numbers, and its request ends for it alone.
 """
 
 from collections.abc import Callable, Sequence
-from itertools import islice
+from itertools import islice, takewhile
 
 import numpy as np
 from torch import Tensor
@@ -15,7 +16,7 @@ from headrace_engine.core.plan import Row
 from headrace_engine.core.sampling import Steering, TokenLogprobs
 from headrace_engine.runner.chance import seed_key, uniform
 from headrace_engine.runner.logprobs import successor_logprobs, token_logprobs
-from headrace_engine.runner.sampler import Draw, sample
+from headrace_engine.runner.sampler import NO_TOKEN, Draw, sample
 from headrace_engine.runner.steering import Steered, steer
 
 Scores = dict[str, Sequence[TokenLogprobs]]
@@ -74,7 +75,10 @@ def _places(spans: Sequence[Span]) -> list[int]:
 
 
 def _by_request(spans: Sequence[Span], tokens: Sequence[int]) -> dict[str, list[int]]:
-    return {row.request_id: list(tokens[places.start : places.stop]) for row, places in spans}
+    chosen = {row.request_id: list(tokens[places.start : places.stop]) for row, places in spans}
+    if NO_TOKEN not in tokens:
+        return chosen
+    return {name: list(takewhile(NO_TOKEN.__ne__, ids)) for name, ids in chosen.items()}
 
 
 def _draws(spans: Sequence[Span]) -> list[Draw]:
@@ -94,7 +98,8 @@ def _scores(logits: Tensor, at: Sequence[int], spans: Sequence[Span], tokens: Se
     if not spans:
         return {}
     num_tops = [row.sampling.logprobs or 0 for row, places in spans for _ in places]
-    told = iter(token_logprobs(logits, at, [tokens[place] for place in _places(spans)], num_tops))
+    token_ids = [max(0, tokens[place]) for place in _places(spans)]
+    told = iter(token_logprobs(logits, at, token_ids, num_tops))
     return {row.request_id: list(islice(told, len(places))) for row, places in spans}
 
 

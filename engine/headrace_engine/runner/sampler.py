@@ -6,6 +6,9 @@ that row is widened. The vocabulary is never sorted, and each row uses one unifo
 draws.
 
 Order of filters: temperature, then `min_p` and `top_k`, then `top_p` on what these left, as in vLLM.
+
+A row whose logits are no distribution (a NaN or an infinity in them, or nothing that may be chosen) yields
+`NO_TOKEN`; the others are untouched by it.
 """
 
 from collections.abc import Sequence
@@ -18,6 +21,7 @@ from torch.nn import functional
 from headrace_engine.core.sampling import Sampling
 from headrace_engine.runner.candidates import top_candidates
 
+NO_TOKEN = -1
 _COLDEST = 1e-5
 """Below this temperature logits would leave the range of float32: it is greedy."""
 _CANDIDATES = 64
@@ -40,9 +44,9 @@ class Draw:
 
 
 def sample(logits: Tensor, draws: Sequence[Draw]) -> list[int]:
-    """One token id per row of `logits` [rows, vocabulary]."""
+    """One token id, or `NO_TOKEN`, per row of `logits` [rows, vocabulary]."""
     if all(draw.is_greedy for draw in draws):
-        return logits.argmax(dim=-1).tolist()
+        return _argmax(logits, draws)
     chosen = [0] * len(draws)
     for select, choose in ((_greedy, _argmax), (_filtered, _sample_filtered), (_pure, _sample_pure)):
         rows = [row for row, draw in enumerate(draws) if select(draw)]
@@ -66,7 +70,11 @@ def _pure(draw: Draw) -> bool:
 
 
 def _argmax(logits: Tensor, _draws: Sequence[Draw]) -> list[int]:
-    return logits.argmax(dim=-1).tolist()
+    """The largest of a row with a NaN is that NaN."""
+    best = logits.argmax(dim=-1)
+    is_number = logits.gather(1, best[:, None])[:, 0].isfinite()
+    chosen: list[int] = best.where(is_number, NO_TOKEN).tolist()
+    return chosen
 
 
 def _sample_pure(logits: Tensor, draws: Sequence[Draw]) -> list[int]:
@@ -80,7 +88,7 @@ def _sample_filtered(logits: Tensor, draws: Sequence[Draw]) -> list[int]:
     total = scaled.logsumexp(dim=-1, keepdim=True)
     values, ids = top_candidates(scaled, _CANDIDATES)
     index, suffices = _choose(values, total, draws)
-    chosen = ids.gather(1, index[:, None])[:, 0].tolist()
+    chosen = _at(ids, index)
     for row in (~suffices).nonzero()[:, 0].tolist():
         chosen[row] = _sample_wide(scaled[row : row + 1], total[row : row + 1], draws[row])
     return chosen
@@ -94,7 +102,13 @@ def _sample_wide(scaled: Tensor, total: Tensor, draw: Draw) -> int:
         values, ids = scaled.topk(wide)
         index, suffices = _choose(values, total, [draw])
         if wide == width or bool(suffices):
-            return int(ids[0, index])
+            return _at(ids, index)[0]
+
+
+def _at(ids: Tensor, index: Tensor) -> list[int]:
+    chosen = ids.gather(1, index.clamp(min=0)[:, None])[:, 0]
+    told: list[int] = chosen.where(index != NO_TOKEN, NO_TOKEN).tolist()
+    return told
 
 
 def _choose(values: Tensor, total: Tensor, draws: Sequence[Draw]) -> tuple[Tensor, Tensor]:
@@ -126,8 +140,11 @@ def _tempered(logits: Tensor, draws: Sequence[Draw]) -> Tensor:
 
 
 def _invert(mass: Tensor, whole: Tensor, draws: Sequence[Draw]) -> Tensor:
-    """The first index of each row whose cumulative mass exceeds the row's uniform share of `whole`."""
+    """The first index of each row whose cumulative mass exceeds the row's uniform share of `whole`; `NO_TOKEN`
+    where none does, because they are no numbers.
+    """
     uniforms = torch.tensor([[draw.uniform] for draw in draws], device=mass.device)
     # Rounding may lift the share to the whole, which no index exceeds.
     share = torch.minimum(uniforms * whole, torch.nextafter(whole, torch.zeros_like(whole)))
-    return torch.searchsorted(mass, share, right=True)[:, 0]
+    index = torch.searchsorted(mass, share, right=True)[:, 0]
+    return index.where(index < mass.shape[-1], NO_TOKEN)

@@ -48,10 +48,13 @@ def _allow(row: Tensor, allowed: Sequence[int]) -> None:
 
 
 def _banned(target: Steered, width: int) -> list[int]:
-    """A request that bans all that it allows is given what it allows: something has to be chosen."""
+    """A request that bans all that it allows is given what it allows: something has to be chosen. A word may
+    be written with ids that the tokenizer has and the model lacks.
+    """
     steering, output_ids = target.steering, target.output_ids
     banned = list(steering.late_token_ids) if len(output_ids) < steering.min_tokens else []
-    banned += [last for *before, last in steering.bad_words if _ends_with(output_ids, before)]
+    words = steering.bad_words
+    banned += [last for *before, last in words if last < width and _ends_with(output_ids, before)]
     allowed = steering.allowed_token_ids
     chooses = bool(set(allowed).difference(banned)) if allowed else len(set(banned)) < width
     return banned if chooses else []
