@@ -5,6 +5,8 @@ squares: each step moves them along its own direction alone, so steps that are a
 makes them, blur neither. Context is not told apart: it changes slowly, and what a step costs follows it.
 """
 
+import math
+
 from headrace_engine.core.step_model import StepModel, StepWork
 
 
@@ -24,7 +26,9 @@ class StepLearner:
         self._scale_s = 0.0
 
     def observe(self, work: StepWork, duration_s: float) -> None:
-        """A step with this work took so long."""
+        """A step with this work took so long. A clock that stood still, or went mad, teaches nothing."""
+        if not 0 < duration_s < math.inf:
+            return
         if not self._num_steps:
             self._base_s = duration_s
         size = work.tokens / self._SCALE_TOKENS

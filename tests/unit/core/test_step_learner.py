@@ -53,3 +53,15 @@ def test_no_coefficient_is_ever_negative():
         learner.observe(SHORT, 0.05)
     model = learner.model
     assert min(model.base_s, model.token_s) >= 0
+
+
+@pytest.mark.parametrize("broken_s", [0.0, -1.0, float("nan"), float("inf")])
+@pytest.mark.parametrize("when", [0, 400])
+def test_a_clock_that_stands_still_or_goes_mad_teaches_nothing(broken_s, when):
+    learner = taught(when)
+    for _ in range(50):
+        learner.observe(SHORT, broken_s)
+    for number in range(100):
+        work = SHORT if number % 20 else LONG
+        learner.observe(work, TRUE.predict_s(work))
+    assert learner.model.predict_s(SHORT) == pytest.approx(TRUE.predict_s(SHORT), rel=0.15)
