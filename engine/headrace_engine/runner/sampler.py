@@ -140,8 +140,9 @@ def _tempered(logits: Tensor, draws: Sequence[Draw]) -> Tensor:
 
 
 def _invert(mass: Tensor, whole: Tensor, draws: Sequence[Draw]) -> Tensor:
-    """The first index of each row whose cumulative mass exceeds the row's uniform share of `whole`; `NO_TOKEN`
-    where none does, because they are no numbers.
+    """The first index of each row whose cumulative mass exceeds the row's uniform share of `whole`.
+
+    `NO_TOKEN` where none does, because they are no numbers.
     """
     uniforms = torch.tensor([[draw.uniform] for draw in draws], device=mass.device)
     # Rounding may lift the share to the whole, which no index exceeds.
