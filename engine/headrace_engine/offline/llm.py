@@ -160,7 +160,6 @@ class LLM:
             parameters = completion_parameters(body)
             is_text = isinstance(prompt, str)
             ids = self._model.tokenizer.encode(prompt) if is_text else list(prompt)
-            self._prompts.check_ids("prompt", ids)
             kept = self._prompts.kept(
                 "prompt", EncodedPrompt(tuple(ids), prompt if is_text else None), parameters
             )

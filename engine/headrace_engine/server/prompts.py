@@ -125,11 +125,15 @@ class Prompts:
             special = parameters.add_special_tokens is not False
             ids = await self.text(prompt, add_special_tokens=special)
             return self.kept("prompt", Prompt(tuple(ids), prompt), parameters)
-        self.check_ids("prompt", prompt)
         return self.kept("prompt", Prompt(tuple(prompt)), parameters)
 
     def kept(self, param: str, prompt: Prompt, parameters: GenerationParameters) -> Prompt:
-        """What `truncate_prompt_tokens` leaves of a prompt. Raises `ApiError` where that does not fit."""
+        """What `truncate_prompt_tokens` leaves of a prompt.
+
+        Raises:
+            ApiError: that does not fit, or the tokenizer knows a token in it that the model lacks.
+        """
+        self.check_ids(param, prompt.token_ids)
         _, asked = parameters.asked_tokens
         wanted = 1 if asked is None else asked
         most = parameters.truncate_prompt_tokens

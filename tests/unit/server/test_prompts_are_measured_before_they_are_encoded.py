@@ -62,3 +62,13 @@ async def test_a_short_text_is_encoded_once(prompts, tokenizer) -> None:
     (prompt,) = await prompts.completion(completion("x" * 40_000))
     assert len(prompt.token_ids) == 40_000
     assert tokenizer.lengths == [40_000]
+
+
+@pytest.mark.parametrize("kind", ["completion", "chat"])
+async def test_text_whose_token_the_model_lacks_is_refused(tokenizer, kind) -> None:
+    """Tokenizers are shipped with tokens beyond the model's embedding, which one prompt can name for all."""
+    prompts = Prompts(tokenizer, max_model_len=MAX_MODEL_LEN, vocab_size=1)
+    parameters = completion("x") if kind == "completion" else chat("x")
+    with pytest.raises(ApiError, match="below 1"):
+        await getattr(prompts, kind)(parameters)
+    prompts.close()
