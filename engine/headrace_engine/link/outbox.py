@@ -13,6 +13,7 @@ import time
 from collections import deque
 from collections.abc import Callable
 
+from headrace_engine.core.plan import PromptLogprobs
 from headrace_engine.link import reports
 from headrace_engine.link.frames import framed
 from headrace_engine.link.messages import NOTICE, NOTICES, REPORT, Notice
@@ -67,7 +68,7 @@ class Outbox:
                 self._wait_for_reader()
             if self._broken:
                 return
-            self._num_events += EVENTS_A_REPORT + len(report.events)
+            self._num_events += _weight(report)
             self._waiting.append(report)
             self._changed.notify_all()
 
@@ -126,6 +127,12 @@ class Outbox:
             self._pulse_at_s = now_s + PULSE_S
             taken.append(pulse)
         return taken
+
+
+def _weight(report: StepReport) -> int:
+    """In events. What is told of a chunk of a prompt is one, and weighs as much as one for each of its tokens."""
+    of_prompts = sum(len(event.logprobs) for event in report.events if type(event) is PromptLogprobs)
+    return EVENTS_A_REPORT + len(report.events) + of_prompts
 
 
 def _encoded(each: StepReport | Notice) -> bytes:

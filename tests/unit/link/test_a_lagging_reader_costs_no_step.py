@@ -8,7 +8,8 @@ from itertools import count
 import pytest
 
 from headrace_engine.core.limits import Limits
-from headrace_engine.core.plan import Tokens
+from headrace_engine.core.plan import PromptLogprobs, Tokens
+from headrace_engine.core.sampling import TokenLogprobs
 from headrace_engine.core.snapshot import Snapshot
 from headrace_engine.link import messages as say
 from headrace_engine.link import outbox, reports
@@ -76,6 +77,17 @@ def test_at_its_bound_it_waits_for_the_reader(ends, monkeypatch) -> None:
     assert ends.read_reports(200) == list(range(200))
     loop.join(5)
     assert len(put) == 200
+
+
+def test_what_is_told_of_prompts_weighs_as_much_as_it_is(ends, monkeypatch) -> None:
+    """One event may tell of thousands of tokens: bounded as one, they would take gigabytes."""
+    monkeypatch.setattr(outbox, "MOST_EVENTS", 4 * TOKENS)
+    monkeypatch.setattr(outbox, "READER_GONE_S", 0.05)
+    told = PromptLogprobs("chatcmpl-0", [TokenLogprobs(-0.5, 1, (1, 2), (-0.5, -1.5))] * TOKENS)
+    heavy = StepReport(0.0, (), (), (told,), None, Limits(4, 16), SNAPSHOT)
+    with pytest.raises(ReaderGoneError):
+        for _ in range(100):  # of reports with as many tokens it takes no more either
+            ends.outbox.put(heavy)
 
 
 def test_a_reader_that_never_reads_ends_the_engine(ends, monkeypatch) -> None:
