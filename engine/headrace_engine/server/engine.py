@@ -8,6 +8,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable, Iterable, Sequence
+from typing import Literal
 
 from headrace_engine.core.plan import Finished, Rejection
 from headrace_engine.core.request import FinishReason, Request
@@ -57,6 +58,8 @@ class Engine:
         self._requests: dict[str, Request] = {}
         """Those that have not ended, and below where their events go."""
         self._mailboxes: dict[str, Mailbox] = {}
+        self._tokens_on_the_way = 0
+        """Of the prompts that the core has not answered for yet."""
         self._unread: set[Mailbox] = set()
         """Of the answers that are not given to the end."""
         self._ended, self._read = asyncio.Event(), asyncio.Event()
@@ -71,15 +74,16 @@ class Engine:
         mailbox = Mailbox()
         for told in self._on_submit:
             told(requests)
-        is_refused = self.num_unanswered + len(requests) > self._most_unanswered
-        if not (is_refused or self._failed):
+        full_of = self._full_of(requests)
+        if full_of is None and not self._failed:
             self._link.submit(requests)
         self._unread.add(mailbox)
         self._read.clear()
-        if is_refused:
-            self._refuse(requests, mailbox)
+        if full_of is not None:
+            self._refuse(requests, full_of, mailbox)
             return mailbox
         self._ended.clear()
+        self._tokens_on_the_way += _num_tokens(requests)
         self._requests |= {request.request_id: request for request in requests}
         self._mailboxes |= {request.request_id: mailbox for request in requests}
         if self._failed:
@@ -129,18 +133,22 @@ class Engine:
         """From here on every new request is refused as `draining`."""
         self._link.close_admission()
 
-    @property
-    def _most_unanswered(self) -> int:
+    def _full_of(self, requests: Sequence[Request]) -> Literal["requests", "tokens"] | None:
         """The core answers between two steps: what comes and goes during a long one piles up on the way, and
-        must end somewhere.
+        must end somewhere. A prompt that is alone on it is always let through.
         """
-        limits = self._rules.limits
-        return 2 * (limits.max_num_seqs + limits.max_num_queued_reqs) + UNANSWERED_BESIDE
+        limits, capacity, on_the_way = self._rules.limits, self.model.capacity, self._tokens_on_the_way
+        most_requests = 2 * (limits.max_num_seqs + limits.max_num_queued_reqs) + UNANSWERED_BESIDE
+        if self.num_unanswered + len(requests) > most_requests:
+            return "requests"
+        most_tokens = 2 * (capacity.num_blocks * capacity.block_size + limits.max_num_queued_tokens)
+        is_full = on_the_way > 0 and on_the_way + _num_tokens(requests) > most_tokens
+        return "tokens" if is_full else None
 
-    def _refuse(self, requests: Sequence[Request], mailbox: Mailbox) -> None:
-        message = "The engine has not answered for more requests than its queue holds."
+    def _refuse(self, requests: Sequence[Request], full_of: str, mailbox: Mailbox) -> None:
+        message = f"The engine has not answered for more {full_of} than its queue holds."
         for request in requests:
-            rejection = Rejection("queue_full_requests", message)
+            rejection = Rejection(f"queue_full_{full_of}", message)
             self._on_refusal(request, rejection)
             mailbox.put(Refused(request.request_id, rejection))
 
@@ -165,12 +173,15 @@ class Engine:
             mailbox.put(Finished(request_id, FinishReason.ERROR))
         self._mailboxes.clear()
         self._requests.clear()
+        self._tokens_on_the_way = 0
         self._settle()
 
     def _take(self, report: StepReport) -> None:
         for observe in self._observers:
             observe(report)
         self.num_running = report.snapshot.num_running
+        answered = (*report.accepted, *(request for request, _ in report.rejected))
+        self._tokens_on_the_way -= _num_tokens(answered)
         for request, rejection in report.rejected:
             self._forget(request.request_id).put(Refused(request.request_id, rejection))
         for event in report.events:
@@ -189,3 +200,7 @@ class Engine:
             self._ended.set()
             if not self._unread:
                 self._read.set()
+
+
+def _num_tokens(requests: Iterable[Request]) -> int:
+    return sum(len(request.prompt_token_ids) for request in requests)

@@ -7,6 +7,8 @@ import random
 import socket
 import struct
 
+import pytest
+
 from headrace_engine.server.engine import UNANSWERED_BESIDE
 
 STREAMS = 500
@@ -73,23 +75,33 @@ def test_no_block_stays_referenced_and_the_counts_reconcile(start) -> None:
     assert server.post("/v1/completions", {"model": "alphabet", "prompt": "w"}).status_code == 200
 
 
-def test_what_comes_and_goes_during_one_long_step_is_bounded(start) -> None:
-    """The core answers between two steps: prompts on their way to it must not pile up without end."""
-    server = start(max_num_seqs=1, max_num_queued_reqs=1)
-    most = 2 * (1 + 1) + UNANSWERED_BESIDE
-    server.model.may_step.clear()
-    body = json.dumps({"model": "alphabet", "prompt": "a", "stream": True}).encode()
+def come_and_go(server, prompt: str, times: int) -> None:
+    body = json.dumps({"model": "alphabet", "prompt": prompt, "max_tokens": 2, "stream": True}).encode()
     head = "POST /v1/completions HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\n"
-    for _ in range(most + 10):
+    for _ in range(times):
         with server.connect() as connection:
             connection.sendall(f"{head}content-length: {len(body)}\r\n\r\n".encode() + body)
-    full = ("headrace_request_rejections_total", "queue_full_requests")
-    refused = functools.partial(server.metric, full[0], reason=full[1])
+
+
+@pytest.mark.parametrize(
+    ("prompt", "most", "full_of"),
+    [
+        pytest.param("a", 2 * (1 + 1) + UNANSWERED_BESIDE, "queue_full_requests", id="requests"),
+        pytest.param("a" * 30, 2 * (32 + 20) // 30, "queue_full_tokens", id="tokens"),
+    ],
+)
+def test_what_comes_and_goes_during_one_long_step_is_bounded(start, prompt, most, full_of) -> None:
+    """The core answers between two steps: prompts on their way to it must not pile up without end."""
+    server = start(max_num_seqs=1, max_num_queued_reqs=1, max_num_queued_tokens=20, num_blocks=8)
+    server.model.may_step.clear()
+    come_and_go(server, prompt, most + 10)
+    refused = functools.partial(server.metric, "headrace_request_rejections_total", reason=full_of)
     server.eventually(lambda: refused() >= 10)
     assert server.process.service.serving().engine.num_unanswered == most
     server.model.may_step.set()
     assert_nothing_is_left(server)
     assert server.metric("headrace_requests_received_total") == most + 10
+    assert server.post("/v1/completions", {"model": "alphabet", "prompt": prompt}).status_code == 200
 
 
 def assert_nothing_is_left(server) -> None:
