@@ -44,15 +44,14 @@ def choices_of(wanted: Wanted, requests: Sequence[Request], tokenizer: Tokenizer
 
 
 def _beginning(wanted: Wanted, prompt: Prompt, tokenizer: Tokenizer) -> Beginning:
-    parameters = wanted.parameters
-    decoder = tokenizer.decoder(skip_special_tokens=parameters.skip_special_tokens is not False)
+    """A text is shown as the client wrote it: what the tokenizer put in front of it is no part of that."""
+    parameters, echo = wanted.parameters, prompt.text
+    skips = parameters.skip_special_tokens is not False
+    decoder = tokenizer.decoder(skip_special_tokens=skips or echo is not None)
     if not parameters.echoes:
         return Beginning(prompt.token_ids, decoder)
-    echo = prompt.text
     if echo is None:
-        echo = tokenizer.decode(
-            prompt.token_ids, skip_special_tokens=parameters.skip_special_tokens is not False
-        )
+        echo = tokenizer.decode(prompt.token_ids, skip_special_tokens=skips)
     return Beginning(prompt.token_ids, decoder, echo, tells_echo=parameters.num_logprobs is not None)
 
 

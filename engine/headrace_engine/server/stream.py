@@ -59,7 +59,8 @@ class Stream:
         events = []
         usage = self._generation.usage if self._chunks.continuous_usage else NO_USAGE
         for delta in deltas:
-            if delta.num_told or (self._tells_ids and delta.token_ids):
+            tells_ids = self._tells_ids and (delta.token_ids or delta.index in self._prompts)
+            if delta.num_told or tells_ids:
                 events.append(self._told(delta, usage))
             elif delta.text:
                 events.append(self._chunks.text(delta.index, delta.text, usage))

@@ -120,6 +120,7 @@ REFUSED_EVERYWHERE = [
     ({"allowed_token_ids": [258]}, "allowed_token_ids"),
     ({"bad_words": [""]}, "bad_words[0]"),
     ({"bad_words": ["a"] * 33}, "bad_words"),
+    ({"bad_words": ["a", "  "]}, "bad_words"),
     ({"min_p": 1.1}, "min_p"),
     ({"min_p": -0.1}, "min_p"),
     ({"prompt_logprobs": -1}, "prompt_logprobs"),

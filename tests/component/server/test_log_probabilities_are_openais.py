@@ -5,6 +5,7 @@ token of a prompt unlikely (-30.5, behind the capitals).
 """
 
 import json
+from dataclasses import replace
 
 import pytest
 
@@ -212,6 +213,33 @@ def test_ids_are_streamed_with_the_text(server) -> None:
     choices = [event["choices"][0] for event in events(server, "/v1/completions", body | {"prompt": "x"})]
     assert [choice.get("prompt_token_ids") for choice in choices] == [[120], *[None] * (len(choices) - 1)]
     assert [token for choice in choices for token in choice.get("token_ids", [])] == [121, 122, 256]
+
+
+def test_the_ids_of_a_prompt_are_streamed_where_nothing_follows_them_too(server) -> None:
+    body = {"prompt": ["xy", "z"], "max_tokens": 0, "echo": True, "return_token_ids": True}
+    choices = [event["choices"][0] for event in events(server, "/v1/completions", body)]
+    told = sorted((choice["text"], choice["prompt_token_ids"]) for choice in choices if "token_ids" in choice)
+    assert told == [("xy", [120, 121]), ("z", [122])]
+
+
+def beginning_with_a_token(model):
+    """The same model, whose tokenizer puts a control token before every text."""
+
+    class Beginning(type(model.tokenizer)):
+        def encode(self, text, *, add_special_tokens=True):
+            return [257] * add_special_tokens + super().encode(text)
+
+    return replace(model, tokenizer=Beginning())
+
+
+@pytest.mark.parametrize("skips", [None, True, False])
+def test_what_a_tokenizer_puts_before_a_text_takes_no_room_in_its_echo(start, skips) -> None:
+    server = start(load=beginning_with_a_token)
+    extra = {"skip_special_tokens": skips}
+    asked = {"prompt": "hij", "max_tokens": 1, "logprobs": 0, "echo": True, "extra_body": extra}
+    choice = complete(server, **asked).choices[0]
+    assert choice.text == "hijk"
+    assert choice.logprobs.text_offset == [0, 0, 1, 2, 3]
 
 
 def test_a_whole_answer_holds_a_bounded_number_of_log_probabilities(start) -> None:
