@@ -43,10 +43,13 @@ def make_room(life: Lifecycle, now_s: float) -> list[str]:
 def make_way(life: Lifecycle, limits: Limits, now_s: float, *, short_of_blocks: bool) -> list[str]:
     """Preempt for the head of the queue, if it lacks a slot or blocks, those that it outranks: as few as it
     takes, and none if all of them do not suffice. Returns whom.
+
+    While more run than may, after the limit was lowered, one slot more makes no room: they drain first.
     """
-    lacks_slot = len(life.running) >= limits.max_num_seqs
-    if not lacks_slot and not short_of_blocks:
+    free_slots = limits.max_num_seqs - len(life.running)
+    if free_slots < 0 or (free_slots and not short_of_blocks):
         return []
+    lacks_slot = not free_slots
     head = next(life.waiting.candidates(now_s), None)
     if head is None or life.holds_tenant(head.tenant):
         return []

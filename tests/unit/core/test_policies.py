@@ -50,6 +50,19 @@ def test_a_strictly_better_class_takes_a_slot_at_once(make_loop):
     assert loop.finished["batch"].output_tokens == 20
 
 
+def test_a_better_class_takes_nothing_while_a_lowered_limit_drains(make_loop):
+    """Whoever gave way would do so for nothing: no slot is free before as many as are too many have ended."""
+    loop = make(make_loop, "priority", max_num_seqs=8)
+    for number in range(8):
+        loop.submit(f"batch{number}", 4, max_tokens=10 + number, priority=5)
+    loop.steps(3)
+    loop.change_limits(max_num_seqs=2)
+    loop.submit("chat", 4, max_tokens=2, priority=0)
+    loop.drain()
+    assert len(preempted(loop)) == 1
+    assert len(loop.finished) == 9
+
+
 def test_an_equal_class_waits_for_a_slot(make_loop):
     loop = make(make_loop, "priority", max_num_seqs=1)
     loop.submit("first", 4, max_tokens=20, priority=1)
