@@ -93,9 +93,15 @@ class Tenants:
         """Nobody was served anything: what is ordered anew does not pay for the past."""
         self._service.clear()
         self._level = 0.0
+        self._least_around = LeastServed(self.counted)
+        for tenant in self._around:
+            self._least_around.put(tenant)
 
     def charge(self, request: Request, end: int) -> None:
-        """Charge a request's positions up to `end` that were not charged before."""
+        """Charge a request's positions up to `end` that were not charged before.
+
+        From the floor on, as for who comes back: a tenant that its own cap held back has saved nothing up.
+        """
         start = request.charged_tokens
         if end <= start:
             return
@@ -106,7 +112,8 @@ class Tenants:
         prices = self._prices
         weight = self.contract.of(request.tenant).weight
         cost = prices.cached * cached + prices.input * prompt + prices.output * output
-        self._service[request.tenant] = self.service(request.tenant) + cost / weight
+        served = max(self.service(request.tenant), self._level - self.burst)
+        self._service[request.tenant] = served + cost / weight
         request.charged_tokens = end
 
     def _forget(self, floor: float) -> None:

@@ -7,6 +7,7 @@ from headrace_engine.core.fair import FairShare
 from headrace_engine.core.least_served import LeastServed
 from headrace_engine.core.plan import Hold, Preempted
 from headrace_engine.core.policy import FirstComeFirstServed
+from headrace_engine.core.request import Request
 from headrace_engine.core.step import YIELDING_SHARE
 from headrace_engine.core.tenants import Prices, Tenants
 
@@ -71,6 +72,32 @@ def test_an_idle_tenant_banks_no_credit_while_nobody_waits(make_loop):
         loop.drain()
     loop.submit("new", 4, max_tokens=4, tenant="new")
     assert tenants.service("busy") - tenants.service("new") <= tenants.burst + 10
+
+
+def test_a_tenant_that_its_cap_held_back_is_ahead_by_a_burst_when_the_cap_goes(make_loop):
+    """It waits all the time, out of everybody's way: that earns no more than being away does."""
+    tenants = Tenants(Contract({"capped": Terms(max_num_seqs=1)}))
+    loop = make_fair(make_loop, tenants=tenants, max_num_seqs=4, max_model_len=32)
+    for number in range(300):
+        loop.submit(f"capped{number}", 4, max_tokens=4, tenant="capped")
+        loop.submit(f"other{number}", 4, max_tokens=4, tenant="other")
+    loop.steps(300)
+    assert tenants.service("other") > 10 * tenants.burst
+    loop.scheduler.set_contract(Contract())
+    assert tenants.service("other") - tenants.service("capped") <= tenants.burst + 2 * 4 * (4 + 3 * 2)
+
+
+def test_a_new_beginning_forgets_who_was_served_more():
+    tenants = Tenants()
+    tenants.longest_tokens = 1000
+    for tenant, prompt_tokens in (("much", 500), ("less", 400)):
+        tenants.arrives(tenant, 0.0)
+        tenants.charge(Request(tenant, (1,) * prompt_tokens, 1, 0.0, tenant=tenant), prompt_tokens)
+    assert tenants.least_around(0.0) == 400
+    tenants.start_over()
+    assert tenants.least_around(0.0) == 0
+    tenants.charge(Request("again", (1,) * 100, 1, 0.0, tenant="less"), 100)
+    assert tenants.least_around(0.0) == tenants.service("much") == 0
 
 
 def test_work_done_twice_is_charged_once(make_loop):
