@@ -83,6 +83,15 @@ class Collector:
                 scrapes.create_task(self._scrape(target, service), name=f"scrape-{target.pod_uid}")
 
     async def _scrape(self, target: Target, service: Mapping[str, Any]) -> None:
+        try:
+            self._count(await self._outcome(target, service))
+        # Nothing that one pod says may end the scrapes of all of them, and with these the process.
+        except Exception:
+            logger.exception("a scrape was lost to a bug", extra={"pod": target.pod_uid})
+            self._count("Bug")
+
+    async def _outcome(self, target: Target, service: Mapping[str, Any]) -> str:
+        """Scrapes, keeps what was found, and says what that is counted as."""
         result: Exposition | ScrapeFailure | None = None
         metrics = self._metrics(service)
         try:
@@ -91,21 +100,26 @@ class Collector:
             timed_out = isinstance(result, ScrapeFailure) and result.reason == "TimedOut"
             self._turns.end(target.pod_uid, self._clock(), timed_out=timed_out)
         if isinstance(result, ScrapeFailure):
-            self._count(result.reason)
             logger.debug("no sample: %s: %s", result.reason, result.message, extra={"pod": target.pod_uid})
-            return
+            return result.reason
+        return self._record(target, service, result, metrics)
+
+    def _record(
+        self, target: Target, service: Mapping[str, Any], found: Exposition, metrics: MetricMap
+    ) -> str:
+        """Into the service's windows, and to whoever waits for it."""
         window_s, windows = self._window_s(service), self.windows_of(service["metadata"]["uid"])
         before = windows.latest(target.pod_uid)
         windows.record(
             target.pod_uid,
-            sample(result, metrics=metrics, at_s=self._wall_clock()),
+            sample(found, metrics=metrics, at_s=self._wall_clock()),
             longest_break_s=window_s,
             retention_s=window_s,
         )
         newest = windows.latest(target.pod_uid)
         if newest is not None:
             self._tell(Key(service["metadata"]["namespace"], service["metadata"]["name"]), before, newest)
-        self._count("Implausible" if newest is not None and newest.implausible else "Ok")
+        return "Implausible" if newest is not None and newest.implausible else "Ok"
 
     def _metrics(self, service: Mapping[str, Any]) -> MetricMap:
         spec = self._specs.of(service)

@@ -60,7 +60,7 @@ def parse(body: bytes, *, wanted: Collection[str]) -> Exposition:
         series += 1
         if series > MAX_SERIES:
             raise ExpositionError(f"more than {MAX_SERIES} series")
-        name = names.get(line.partition(b"{")[0].split(None, 1)[0] if line[:1] != b"{" else b"")
+        name = names.get(b"".join(line.partition(b"{")[0].split(None, 1)[:1]))
         if name is not None:
             _take(exposition, name, line)
     return exposition

@@ -5,9 +5,13 @@ A counter that the engine declares but has not counted yet is 0; one that it doe
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import pairwise
 
 from headrace_operator.observe.exposition import Exposition
 from headrace_operator.runtimes.metric_map import Counter, Distribution, Gauge, MetricMap, Series
+
+LARGEST_EDGE = 1e9
+"""Of any bucket, whether of seconds, tokens or shares."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,15 +83,15 @@ def _buckets(exposition: Exposition, name: str) -> Buckets | None:
             by_edge[edge] = by_edge.get(edge, 0.0) + found.value
     edges = tuple(sorted(by_edge))
     counts = tuple(by_edge[edge] for edge in edges)
-    if any(low > high for low, high in zip(counts, (*counts[1:], total), strict=True)):
+    if (total and not edges) or any(low > high for low, high in pairwise((*counts, total))):
         return None
     return Buckets(edges, counts, total, _total(exposition, Series(f"{name}_sum")) or 0.0)
 
 
 def _edge(text: str | None) -> float | None:
-    """None for the open bucket, which `_count` already tells, and for what is no number."""
+    """None for the open bucket, which `_count` already tells, and for what no bucket of ours ends at."""
     try:
         edge = float(text) if text is not None else None
     except ValueError:
         return None
-    return edge if edge is not None and edge < float("inf") else None
+    return edge if edge is not None and 0 <= edge <= LARGEST_EDGE else None

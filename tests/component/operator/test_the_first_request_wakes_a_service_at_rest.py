@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from contextlib import suppress
+from contextlib import asynccontextmanager, suppress
 from typing import Any
 
 import pytest
@@ -22,11 +22,11 @@ CHAT = Key("default", "chat")
 class Engine:
     """Counts the requests that it is told of."""
 
-    arrivals, scrapes = 0, 0
+    arrivals, scrapes, more = 0, 0, ""
 
     async def metrics(self, _request: web.Request) -> web.Response:
         self.scrapes += 1
-        return web.Response(text=f"headrace_requests_received_total {self.arrivals}\n")
+        return web.Response(text=f"headrace_requests_received_total {self.arrivals}\n{self.more}")
 
 
 class OneTarget:
@@ -57,9 +57,10 @@ async def engine():
         yield engine
 
 
-async def test_it_is_woken_once_by_the_first_request(engine):
-    woken: list[Key] = []
-    rest, scraper = Rest(woken.append), Scraper()
+@asynccontextmanager
+async def collecting(engine, *, tell, count=lambda _result: None):
+    """The pod is scraped every 20 ms."""
+    scraper = Scraper()
     collector = Collector(
         targets=OneTarget(engine.server),
         specs=Specs(),
@@ -68,12 +69,24 @@ async def test_it_is_woken_once_by_the_first_request(engine):
         wall_clock=time.time,
         clock=time.monotonic,
         is_leader=lambda: True,
-        count=lambda _result: None,
-        tell=rest.scraped,
+        count=count,
+        tell=tell,
     )
     running = asyncio.create_task(collector.run())
     try:
         await until(lambda: engine.scrapes >= 2)
+        yield
+    finally:
+        running.cancel()
+        with suppress(asyncio.CancelledError):
+            await running
+        await scraper.aclose()
+
+
+async def test_it_is_woken_once_by_the_first_request(engine):
+    woken: list[Key] = []
+    rest = Rest(woken.append)
+    async with collecting(engine, tell=rest.scraped):
         rest.intervals(CHAT, at_rest=True)
         idle = engine.scrapes
         await until(lambda: engine.scrapes >= idle + 3)
@@ -84,8 +97,18 @@ async def test_it_is_woken_once_by_the_first_request(engine):
         seen = engine.scrapes
         await until(lambda: engine.scrapes >= seen + 3)
         assert woken == [CHAT]
-    finally:
-        running.cancel()
-        with suppress(asyncio.CancelledError):
-            await running
-        await scraper.aclose()
+
+
+async def test_what_one_pod_says_ends_no_scrape_of_the_others(engine):
+    """One that counts without buckets, and one that runs into a bug: the process goes on."""
+    counted: list[str] = []
+
+    def stumble(*_: object) -> None:
+        raise ZeroDivisionError
+
+    engine.more = "headrace_queue_time_seconds_count 5\n {nameless} 1\n"
+    async with collecting(engine, tell=lambda *_: None, count=counted.append):
+        await until(lambda: counted.count("Ok") >= 3)
+    counted.clear()
+    async with collecting(engine, tell=stumble, count=counted.append):
+        await until(lambda: counted.count("Bug") >= 3)

@@ -52,6 +52,17 @@ def test_values_that_nothing_of_ours_can_have_are_left_out_and_counted():
     assert found.implausible == 4
 
 
+@given(st.text('a{}="\\ \t#,1e-', max_size=24))
+def test_a_line_of_what_lines_are_made_of_is_read_or_refused(line):
+    with suppress(ExpositionError):
+        parse(f"a 1\n{line}\n".encode(), wanted=["a"])
+
+
+@pytest.mark.parametrize("line", [" {x} 1", "\t{", "{", ' {x="1"} 2 3'])
+def test_a_series_without_a_name_is_nobodys(line):
+    assert values(f"a 1\n{line}\n".encode(), "a") == {"a": [1]}
+
+
 def test_a_sample_with_a_time_of_its_own_is_not_of_now():
     assert values(b"a 1 99999999999999\n", "a") == {}
 
