@@ -36,6 +36,8 @@ _MOST: Mapping[Gauge, float] = {
     Gauge.MAX_NUM_SEQS: 65_536,
     Gauge.MAX_NUM_BATCHED_TOKENS: 4_194_304,
 }
+_MOST_OF_ALL = 2.0**53
+"""Of any number at all: what is added up of such stays finite, whatever a pod says from its start on."""
 _SLACK_S = 1.0
 """Added to the time between two scrapes: an answer takes a while to come."""
 
@@ -55,12 +57,14 @@ def believable(raw: PodSample, known: Known, *, restarted: bool) -> PodSample:
     counters = {
         name: value
         for name, value in raw.counters.items()
-        if _can_be(value, name, known.counters.get(name), raw.at_s, _COUNTED_PER_S, restarted=restarted)
+        if value <= _MOST_OF_ALL
+        and _can_be(value, name, known.counters.get(name), raw.at_s, _COUNTED_PER_S, restarted=restarted)
     }
     distributions = {
         name: buckets
         for name, buckets in raw.distributions.items()
-        if _can_be(
+        if max(buckets.total, buckets.sum) <= _MOST_OF_ALL
+        and _can_be(
             buckets.total,
             name,
             _total(known.distributions.get(name)),
@@ -69,7 +73,7 @@ def believable(raw: PodSample, known: Known, *, restarted: bool) -> PodSample:
             restarted=restarted,
         )
     }
-    gauges = {name: value for name, value in raw.gauges.items() if value <= _MOST.get(name, float("inf"))}
+    gauges = {name: value for name, value in raw.gauges.items() if value <= _MOST.get(name, _MOST_OF_ALL)}
     before = len(raw.counters) + len(raw.distributions) + len(raw.gauges)
     left_out = before - len(counters) - len(distributions) - len(gauges)
     return replace(

@@ -134,6 +134,42 @@ def raw_pod(uid):
     return {"metadata": {"name": uid, "uid": uid, "creationTimestamp": "2027-01-01T00:00:00Z"}, "status": {}}
 
 
+HUGE = 1.7e308
+SUMS_WITHOUT_END = {
+    "a count": [(f'{NAMES["arrivals"]}{{api="{api}"}}', HUGE) for api in "ab"],
+    "a digest": [(f'headrace_tenants_digest{{of="{of}"}}', HUGE) for of in "ab"],
+    "waits": [(f'{WAITS}_{part}{{le="1",of="{of}"}}', HUGE) for of in "ab" for part in ("bucket", "count")],
+    "seconds of waits": [
+        *((f'{WAITS}_{part}{{le="1"}}', 1) for part in ("bucket", "count")),
+        *((f'{WAITS}_sum{{api="{api}"}}', HUGE) for api in "ab"),
+    ],
+}
+
+
+def test_no_sum_of_what_was_said_ends_a_reconcile():
+    """Each value is a number, and what they add up to is none: from the first scrape on."""
+    for said in SUMS_WITHOUT_END.values():
+        windows = ServiceWindows()
+        for at_s in (56, 58, 60):
+            body = "\n".join(f"{name} {value}" for name, value in said).encode()
+            raw = sample(parse(body, wanted=HEADRACE.wanted), metrics=HEADRACE, at_s=NOW_S + at_s)
+            windows.record("liar", raw, longest_break_s=60.0, retention_s=120.0)
+        found = windows.window(start_s=NOW_S, now_s=NOW_S + 60, ready_uids=("liar",), fresh_s=6.0)
+        assert (found.arrivals, found.pods_reporting) == (None, 0)
+        assert observe_pod(raw_pod("liar"), windows.latest("liar")).scrape.is_implausible
+
+
+def test_nor_do_buckets_that_move_from_scrape_to_scrape():
+    series = PodSeries()
+    for at_s in range(0, 60, 2):
+        edge = 1 + at_s % 4
+        said = f'{WAITS}_bucket{{le="{edge}"}} {HUGE}\n{WAITS}_count {HUGE}\n{WAITS}_sum {HUGE}'
+        series.append(
+            sample(parse(said.encode(), wanted=HEADRACE.wanted), metrics=HEADRACE, at_s=NOW_S + at_s)
+        )
+        assert Distribution.QUEUE_TIME not in series.samples[-1].distributions
+
+
 def test_a_pod_is_believed_again_once_it_says_what_can_be():
     series = PodSeries()
     for at_s in (0, 2):
