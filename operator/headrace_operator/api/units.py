@@ -12,6 +12,7 @@ QUANTITY_PATTERN = r"^[0-9]{1,15}(\.[0-9]{1,3})?(m|k|M|G|T|P|Ki|Mi|Gi|Ti|Pi)?$"
 _SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
 _PART = re.compile(r"([0-9]+(?:\.[0-9]+)?)(ms|s|m|h)")
 _QUANTITY = re.compile(r"([0-9]+(?:\.[0-9]+)?)(m|k|M|G|T|P|Ki|Mi|Gi|Ti|Pi)?")
+_END_OF_TIMES_S = datetime(9999, 12, 31, tzinfo=UTC).timestamp()
 _FACTORS: dict[str | None, Decimal] = {
     None: Decimal(1),
     "m": Decimal("0.001"),
@@ -65,11 +66,16 @@ def time_text(at_s: float) -> str:
 
 
 def time_s(text: object) -> float | None:
-    """Unix seconds of an RFC 3339 time; None where it is none or names no offset."""
+    """Unix seconds of an RFC 3339 time; None where it is none, names no offset, or lies out of 1970 to
+    9999: it could not be written back.
+    """
     if not isinstance(text, str):
         return None
     try:
         moment = datetime.fromisoformat(text)
     except ValueError:
         return None
-    return moment.timestamp() if moment.tzinfo is not None else None
+    if moment.tzinfo is None:
+        return None
+    at_s = moment.timestamp()
+    return at_s if 0 <= at_s < _END_OF_TIMES_S else None

@@ -61,3 +61,12 @@ def test_times_survive_the_round_trip():
     assert time_s("2027-01-15T08:00:00") is None
     assert time_s("yesterday") is None
     assert time_s(12) is None
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["0001-01-01T00:00:00+23:59", "9999-12-31T23:59:59-23:59", "0001-01-01T00:00:00Z"],
+)
+def test_a_time_that_could_not_be_written_back_is_none(text):
+    """The API server takes it; the status that is made of it would end every reconcile."""
+    assert time_s(text) is None

@@ -147,6 +147,16 @@ def test_pods_that_do_not_become_ready_are_waited_for_until_the_deadline(serving
     assert serving.status["rollout"]["failed"]["reason"] == "ImagePullFailed"
 
 
+def test_a_clock_that_was_ahead_does_not_put_the_deadline_off(serving):
+    attempt(serving)
+    new = both(serving, lambda spec: crashed(spec, trouble="ImagePullBackOff", restarts=0))
+    serving.now_s -= 3600
+    serving.look(*new, rolling=True)
+    serving.now_s += DEADLINE_S
+    serving.look(*new, rolling=True, conditions=[LATE])
+    assert serving.runs(GOOD)
+
+
 def test_pods_that_the_api_server_refuses_are_told_in_its_words(serving):
     attempt(serving)
     refused = {"type": "ReplicaFailure", "status": "True", "message": "exceeded quota: pods"}

@@ -74,6 +74,12 @@ def test_a_surge_that_a_quota_refuses_would_be_refused_for_ever(resource, expect
     assert "exceeded quota" in condition(found, "Progressing")["message"]
 
 
+def test_a_clock_that_was_ahead_puts_nothing_off():
+    pods = (pod(0), pod(1), pending())
+    found = plan(pods, rolling(updated=1, replicas=3), lacks_for_s=-3600)
+    assert found.status["rollout"]["lacksGPUSince"] == time_text(NOW_S)
+
+
 def test_the_while_begins_when_the_lack_is_seen():
     found = plan((pod(0), pod(1), pending()), rolling(updated=1, replicas=3))
     assert strategy(found) == SURGE
