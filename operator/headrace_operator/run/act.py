@@ -136,7 +136,8 @@ async def _unless_refused(write: Awaitable[None], refused: list[KubeError]) -> b
     try:
         await write
     except KubeError as error:
-        if not error.is_refused:
+        # A kind that is gone, with the operator that brought it, keeps a service from nothing else.
+        if not (error.is_refused or error.is_not_found):
             raise
         refused.append(error)
         return False

@@ -182,7 +182,7 @@ async def test_a_refused_status_stops_the_plan_and_is_told_by_an_event(api, acto
     assert api.applied[1][2]["reason"] == "StatusRefused"
 
 
-@pytest.mark.parametrize("code", [400, 403, 422])
+@pytest.mark.parametrize("code", [400, 403, 404, 422])
 async def test_a_refused_child_keeps_no_other_from_being_written(api, actor, code):
     api.answer = refusing(code, "configmaps/chat-engine")
     pod = PodAnnotations("p", "pod-uid", {})
