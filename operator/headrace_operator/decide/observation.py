@@ -107,7 +107,7 @@ class PodObservation:
     model_commit: str | None = None
     """Of a downloaded model, the commit that it serves."""
     is_left_alone: bool = False
-    """Node autoscalers are asked to spare it."""
+    """Node autoscalers are asked by us to spare it."""
     scrape: Scrape | None = None
 
 

@@ -9,6 +9,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
+from headrace_operator.api.names import CHILD_FIELD_MANAGER
 from headrace_operator.kube.kinds import INFERENCE_SERVICES, PODS, SERVICE_LABEL, Key, Kind
 
 TOMBSTONES = 10_000
@@ -94,7 +95,7 @@ class Store:
         held = self._objects[kind].get(name)
         if kind is PODS:
             self._index_pod(name, held, obj)
-        self._objects[kind][name] = _slim(obj)
+        self._objects[kind][name] = _slim(kind, obj)
         for key in {_service_of(kind, name, obj), _service_of(kind, name, held)} - {None}:
             self._tell(key)  # type: ignore[arg-type]
 
@@ -169,6 +170,16 @@ def _service_of(kind: Kind, name: Key, obj: Object | None) -> Key | None:
     return Key(name.namespace, service) if isinstance(service, str) and service else None
 
 
-def _slim(obj: Object) -> Object:
-    """Without `managedFields`, which are the larger half of most objects and nothing we read."""
-    return {**obj, "metadata": {k: v for k, v in _metadata(obj).items() if k != "managedFields"}}
+def _slim(kind: Kind, obj: Object) -> Object:
+    """Without `managedFields`, which are the larger half of most objects; of a pod ours stay, which are few
+    and tell our marks from others'.
+    """
+    metadata = {name: value for name, value in _metadata(obj).items() if name != "managedFields"}
+    managed = _metadata(obj).get("managedFields")
+    if kind is PODS and isinstance(managed, list):
+        metadata["managedFields"] = [
+            entry
+            for entry in managed
+            if isinstance(entry, dict) and entry.get("manager") == CHILD_FIELD_MANAGER
+        ]
+    return {**obj, "metadata": metadata}

@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from headrace_engine.core.policies import PolicyName
-from headrace_operator.api.names import DRAINING_ANNOTATION, LEFT_ALONE
+from headrace_operator.api.names import CHILD_FIELD_MANAGER, DRAINING_ANNOTATION, LEFT_ALONE
 from headrace_operator.api.spec import Limits
 from headrace_operator.decide.observation import PodObservation, Scrape
 from headrace_operator.observe.ownership import controller_name
@@ -41,7 +41,7 @@ def observe_pod(
         draining_since_s=unix_s(annotations.get(DRAINING_ANNOTATION)),
         replica_set=controller_name(pod),
         template=template_hash(pod),
-        is_left_alone=LEFT_ALONE.items() <= annotations.items(),
+        is_left_alone=LEFT_ALONE.items() <= annotations.items() and _has_our_marks(metadata),
         model_commit=fetched_commit(status),
         scrape=_scrape(newest, told) if newest else None,
     )
@@ -66,6 +66,21 @@ def unix_s(timestamp: Any) -> float | None:
     except (TypeError, ValueError):
         return None
     return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
+
+
+def _has_our_marks(metadata: Mapping[str, Any]) -> bool:
+    """Whether it is we who hold the marks for autoscalers. Others' do not go when we let go."""
+    return any(
+        entry.get("manager") == CHILD_FIELD_MANAGER
+        and {f"f:{name}" for name in LEFT_ALONE} <= _annotations_in(entry.get("fieldsV1")).keys()
+        for entry in metadata.get("managedFields") or ()
+    )
+
+
+def _annotations_in(fields: Any) -> Mapping[str, Any]:
+    for name in ("f:metadata", "f:annotations"):
+        fields = fields.get(name) if isinstance(fields, Mapping) else None
+    return fields if isinstance(fields, Mapping) else {}
 
 
 def _on_host_network(pod: Mapping[str, Any]) -> bool:

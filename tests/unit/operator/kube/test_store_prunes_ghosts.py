@@ -121,6 +121,16 @@ def test_managed_fields_are_not_kept():
     assert "managedFields" in given_["metadata"], "what was given is not changed"
 
 
+def test_of_a_pod_our_own_managed_fields_are_kept():
+    store, _ = new_store()
+    pod = obj("p", version=1)
+    ours = {"manager": "headrace", "operation": "Apply"}
+    pod["metadata"]["managedFields"] = [{"manager": "kubelet"}, ours, "no entry"]
+    store.put(PODS, pod)
+    [kept] = store.pods_of(CHAT)
+    assert kept["metadata"]["managedFields"] == [ours]
+
+
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=5),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),

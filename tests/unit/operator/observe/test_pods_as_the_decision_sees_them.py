@@ -30,6 +30,12 @@ def pod(status=None, *, container=None, annotations=None, **metadata):
     }
 
 
+def held_by(manager, *names):
+    """An entry of `managedFields`: the marks of autoscalers, or other annotations."""
+    held = {f"f:{name}": {} for name in names or LEFT_ALONE}
+    return {"manager": manager, "operation": "Apply", "fieldsV1": {"f:metadata": {"f:annotations": held}}}
+
+
 def condition(type_, status, **more):
     return {"conditions": [{"type": type_, "status": status, "lastTransitionTime": NOON, **more}]}
 
@@ -58,9 +64,27 @@ def test_a_pod_that_is_drained_and_deleted():
 
 
 def test_a_pod_is_left_alone_by_both_autoscalers_or_not_at_all():
-    assert observe_pod(pod(annotations=dict(LEFT_ALONE)), None).is_left_alone
-    assert not observe_pod(pod(annotations={"karpenter.sh/do-not-disrupt": "true"}), None).is_left_alone
+    ours = {"managedFields": [held_by("headrace")]}
+    assert observe_pod(pod(annotations=dict(LEFT_ALONE), **ours), None).is_left_alone
+    assert not observe_pod(
+        pod(annotations={"karpenter.sh/do-not-disrupt": "true"}, **ours), None
+    ).is_left_alone
     assert not observe_pod(pod(), None).is_left_alone
+
+
+@pytest.mark.parametrize(
+    "managed",
+    [
+        None,
+        [],
+        [held_by("kyverno")],
+        [held_by("headrace", "headrace.dev/draining")],
+        [{"manager": "headrace"}],
+    ],
+)
+def test_marks_that_somebody_else_set_are_not_ours_to_take_away(managed):
+    """Letting go of them changes nothing: it would be tried for ever."""
+    assert not observe_pod(pod(annotations=dict(LEFT_ALONE), managedFields=managed), None).is_left_alone
 
 
 @pytest.mark.parametrize(
