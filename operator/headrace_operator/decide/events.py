@@ -37,15 +37,21 @@ def of_change(change: Change) -> Event:
 
 
 def of_recommendation(previous: Previous, recommendation: Mapping[str, Any] | None) -> tuple[Event, ...]:
-    """A recommendation that is another than before."""
+    """A recommendation that is another than before. Limits follow the load from look to look: by how much
+    they are to move is no news, or it would crowd out what is.
+    """
     if recommendation is None or recommendation["action"] == Action.HOLD:
         return ()
     live = previous.raw.get("recommendation")
-    before = live if isinstance(live, Mapping) else {}
-    if all(before.get(key) == recommendation[key] for key in ("action", "after")):
+    if isinstance(live, Mapping) and _gist(live) == _gist(recommendation):
         return ()
     message = f"{recommendation['action']}: {recommendation['message']}"
     return (Event("Normal", "RecommendationChanged", message),)
+
+
+def _gist(recommendation: Mapping[str, Any]) -> tuple[Any, Any]:
+    after = recommendation.get("after")
+    return recommendation.get("action"), after.get("replicas") if isinstance(after, Mapping) else None
 
 
 def of_conditions(previous: Previous, conditions: Iterable[Condition]) -> tuple[Event, ...]:

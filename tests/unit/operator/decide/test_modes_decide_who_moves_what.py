@@ -52,6 +52,17 @@ def test_recommend_writes_what_auto_would_do_and_does_nothing():
     assert [event.reason for event in advice.events if event.reason == "RecommendationChanged"]
 
 
+def test_advice_is_told_again_only_where_it_is_another():
+    """Events are few: one for each look would keep those that matter from being posted."""
+    spec = service({"scaling": {"mode": "Recommend"}, "tuning": {"mode": "Recommend"}})
+    first = plan(spec, window(**SLOW))
+    same = plan(spec, window(**{**SLOW, "running_peak": 6.0}), previous=first.status)
+    other = plan(spec, window(**OVERLOAD), previous={**first.status, **LASTED})
+    assert same.status["recommendation"]["after"] != first.status["recommendation"]["after"]
+    told = [{event.reason for event in found.events} for found in (first, same, other)]
+    assert ["RecommendationChanged" in reasons for reasons in told] == [True, False, True]
+
+
 def test_advice_about_limits_does_not_keep_replicas_from_being_added():
     busy = {**OVERLOAD, "itl_s": 0.05, "running_per_pod": 8.0, "running_peak": 8.0}
     limits = {"activeLimits": {"maxNumSeqs": 8, "maxNumBatchedTokens": 512}}
