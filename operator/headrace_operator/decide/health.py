@@ -107,7 +107,7 @@ def _progressing(
         names = ", ".join(pod.name for pod in supply.draining)
         return Finding(ConditionType.PROGRESSING, "True", "Draining", f"emptied before they go: {names}")
     if len(supply.ready) != desired:
-        message = f"{len(supply.ready)} of {desired} pods serve"
+        message = f"{len(supply.ready)} of {desired} pods serve" + (f"; {why}" if why else "")
         return Finding(ConditionType.PROGRESSING, "True", "Scaling", message)
     return Finding(ConditionType.PROGRESSING, "False", "RolloutComplete", f"{desired} pods as specified")
 

@@ -31,6 +31,11 @@ def one_more(situation: Situation, load: Load) -> Decision | Rejection:
         return Rejection(
             Action.SCALE_UP, reason, f"pod {pod.name} does not start: {pod.trouble or 'it takes too long'}"
         )
+    existing = len(situation.supply.staying)
+    if existing < count:
+        # As where a quota refuses them: asking for yet another one would only pile up what is owed.
+        message = f"{existing} of {count} pods exist; no other is asked for before they do"
+        return Rejection(Action.SCALE_UP, Reason.SCALING_IN_PROGRESS, message)
     if is_infeasible(load):
         message = f"a request alone takes longer than its target: {missed_text(load)}; {use_text(load)}"
         return Rejection(Action.SCALE_UP, Reason.SLO_INFEASIBLE, message)

@@ -1,7 +1,7 @@
 """How many GPUs a service may hold, and how much must stay free before one is given back."""
 
 import pytest
-from operator_builders import NOW_S, SETTINGS, observation, pod, service, window
+from operator_builders import NOW_S, SETTINGS, deployment, observation, pod, service, window
 
 from headrace_operator.api.units import time_text
 from headrace_operator.decide.controller import decide
@@ -28,6 +28,24 @@ def test_a_service_grows_as_far_as_its_gpus_go_and_says_what_stopped_it():
     held = decided(on_gpus(2), 2, **overloaded)
     assert (held["decision"]["action"], held["decision"]["reason"]) == ("Hold", "GPUBudget")
     assert "scaling.gpuBudget" in held["decision"]["message"]
+
+
+def test_a_replica_that_a_quota_refuses_is_asked_for_once_and_told():
+    refused = {"type": "ReplicaFailure", "status": "True", "message": "exceeded quota: gpus"}
+    spec = on_gpus(8)
+    live = deployment(3, spec=spec)
+    live["status"] |= {"replicas": 2, "updatedReplicas": 2, "conditions": [refused]}
+    facts = observation(
+        spec,
+        pods=[pod(0), pod(1)],
+        recent=window(pods_reporting=2, pods_expected=2, queue_s=3.0, ttft_s=4.0),
+        previous={"desiredReplicas": 3, "pressure": LASTED},
+        children={"Deployment": live},
+    )
+    status = decide(facts, spec, settings=SETTINGS, now_s=NOW_S).status
+    assert (status["desiredReplicas"], status["decision"]["reason"]) == (3, "ScalingInProgress")
+    [progressing] = [found for found in status["conditions"] if found["type"] == "Progressing"]
+    assert "exceeded quota" in progressing["message"]
 
 
 def test_a_budget_that_is_cut_takes_replicas_away_by_draining():
