@@ -129,6 +129,14 @@ def test_the_operator_accepts_the_environment_that_it_is_given(render: Render) -
     assert set(given) <= known
 
 
+def test_defaults_that_are_taken_away_by_null_leave_an_environment_that_is_accepted(render: Render) -> None:
+    nulls = ("networkPolicy.metricsFrom=null", "monitoring.podMonitor.labels=null", "watchNamespaces=null")
+    (deployment,) = of_kind(render("monitoring.podMonitor.enabled=true", *nulls), "Deployment")
+    (container,) = deployment["spec"]["template"]["spec"]["containers"]
+    config = OperatorConfig.load({found["name"]: found.get("value", "x") for found in container["env"]})
+    assert (config.metrics_from, config.pod_monitor_labels, config.watch_namespaces) == ((), {}, ())
+
+
 def test_one_replica_has_no_disruption_budget_that_would_block_its_node(render: Render) -> None:
     assert len(of_kind(render(), "PodDisruptionBudget")) == 1
     assert not of_kind(render("replicas=1"), "PodDisruptionBudget")
