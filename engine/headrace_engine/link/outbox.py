@@ -130,7 +130,7 @@ class Outbox:
 
 
 def _weight(report: StepReport) -> int:
-    """In events. What is told of a chunk of a prompt is one, and weighs as much as one for each of its tokens."""
+    """In events. What is told of a chunk of a prompt is one, and weighs as one for each of its tokens."""
     of_prompts = sum(len(event.logprobs) for event in report.events if type(event) is PromptLogprobs)
     return EVENTS_A_REPORT + len(report.events) + of_prompts
 

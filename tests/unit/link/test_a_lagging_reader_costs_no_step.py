@@ -83,11 +83,15 @@ def test_what_is_told_of_prompts_weighs_as_much_as_it_is(ends, monkeypatch) -> N
     """One event may tell of thousands of tokens: bounded as one, they would take gigabytes."""
     monkeypatch.setattr(outbox, "MOST_EVENTS", 4 * TOKENS)
     monkeypatch.setattr(outbox, "READER_GONE_S", 0.05)
-    told = PromptLogprobs("chatcmpl-0", [TokenLogprobs(-0.5, 1, (1, 2), (-0.5, -1.5))] * TOKENS)
+    told = PromptLogprobs("chatcmpl-0", [TokenLogprobs(-0.5, 1, (1, 2), (-0.5, -1.5))] * 4 * TOKENS)
     heavy = StepReport(0.0, (), (), (told,), None, Limits(4, 16), SNAPSHOT)
     with pytest.raises(ReaderGoneError):
-        for _ in range(100):  # of reports with as many tokens it takes no more either
-            ends.outbox.put(heavy)
+        put_often(ends, heavy, times=40)
+
+
+def put_often(ends: Ends, report: StepReport, times: int) -> None:
+    for _ in range(times):
+        ends.outbox.put(report)
 
 
 def test_a_reader_that_never_reads_ends_the_engine(ends, monkeypatch) -> None:
