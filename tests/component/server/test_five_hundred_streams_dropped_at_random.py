@@ -94,13 +94,14 @@ def test_what_comes_and_goes_during_one_long_step_is_bounded(start, prompt, most
     """The core answers between two steps: prompts on their way to it must not pile up without end."""
     server = start(max_num_seqs=1, max_num_queued_reqs=1, max_num_queued_tokens=20, num_blocks=8)
     server.model.may_step.clear()
-    come_and_go(server, prompt, most + 10)
+    come_and_go(server, prompt, most)
     refused = functools.partial(server.metric, "headrace_request_rejections_total", reason=full_of)
-    server.eventually(lambda: refused() >= 10)
+    # Who hangs up before its request was read asked for nothing, so there is no telling how many it takes.
+    server.eventually(lambda: come_and_go(server, prompt, 1) or refused() >= 10)
     assert server.process.service.serving().engine.num_unanswered == most
     server.model.may_step.set()
     assert_nothing_is_left(server)
-    assert server.metric("headrace_requests_received_total") == most + 10
+    assert server.metric("headrace_requests_received_total") >= most + 10
     assert server.post("/v1/completions", {"model": "alphabet", "prompt": prompt}).status_code == 200
 
 
