@@ -24,10 +24,9 @@ from headrace_operator.api.spec import ServiceSpec
 from headrace_operator.runtimes.base import Fetch
 from headrace_operator.runtimes.metric_map import HEADRACE, MetricMap
 from headrace_operator.runtimes.model_path import hub_name, hub_token, model_argument
+from headrace_operator.runtimes.probes import engine_probes
 from headrace_operator.runtimes.terms import POLICY_FLAG, scheduling_policy
 
-STARTUP_PERIOD_S = 2
-LIVENESS_PERIOD_S = 10
 _HOME = {"name": "HOME", "value": "/tmp"}  # noqa: S108 - the pod's own
 _CACHE = (
     {"name": "HEADRACE_CACHE", "value": CACHE_MOUNT_PATH},
@@ -83,24 +82,15 @@ class HeadraceEngine:
         return Fetch(arguments, (_HOME, *_CACHE, *hub_token(spec.model)))
 
     def probes(self, spec: ServiceSpec) -> Mapping[str, Mapping[str, Any]]:
-        ready = {"httpGet": {"path": "/readyz", "port": "http"}}
-        attempts = math.ceil(spec.engine.startup_timeout_s / STARTUP_PERIOD_S)
-        return {
-            "startupProbe": {
-                **ready,
-                "periodSeconds": STARTUP_PERIOD_S,
-                "timeoutSeconds": 2,
-                "failureThreshold": attempts,
-            },
+        return engine_probes(
+            ready="/readyz",
+            live="/livez",
+            startup_timeout_s=spec.engine.startup_timeout_s,
+            startup_period_s=2,
             # Two misses a second apart: a draining pod leaves the Service before it refuses requests.
-            "readinessProbe": {**ready, "periodSeconds": 1, "timeoutSeconds": 2, "failureThreshold": 2},
-            "livenessProbe": {
-                "httpGet": {"path": "/livez", "port": "http"},
-                "periodSeconds": LIVENESS_PERIOD_S,
-                "timeoutSeconds": 5,
-                "failureThreshold": 6,
-            },
-        }
+            readiness_period_s=1,
+            readiness_misses=2,
+        )
 
 
 def _optional_ms(seconds: float | None) -> int | None:

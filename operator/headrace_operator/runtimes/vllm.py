@@ -14,9 +14,8 @@ from headrace_operator.api.spec import ServiceSpec
 from headrace_operator.runtimes.base import Fetch
 from headrace_operator.runtimes.metric_map import VLLM, MetricMap
 from headrace_operator.runtimes.model_path import hub_token, model_argument
+from headrace_operator.runtimes.probes import engine_probes
 
-STARTUP_PERIOD_S = 5
-LIVENESS_PERIOD_S = 10
 _VARIABLES = {
     "HOME": "/tmp",  # noqa: S108 - the pod's own
     # The pod's user has no name, and compilers ask for one.
@@ -62,23 +61,14 @@ class VllmEngine:
         return None
 
     def probes(self, spec: ServiceSpec) -> Mapping[str, Mapping[str, Any]]:
-        health = {"httpGet": {"path": "/health", "port": "http"}}
-        attempts = math.ceil(spec.engine.startup_timeout_s / STARTUP_PERIOD_S)
-        return {
-            "startupProbe": {
-                **health,
-                "periodSeconds": STARTUP_PERIOD_S,
-                "timeoutSeconds": 2,
-                "failureThreshold": attempts,
-            },
-            "readinessProbe": {**health, "periodSeconds": 2, "timeoutSeconds": 2, "failureThreshold": 3},
-            "livenessProbe": {
-                **health,
-                "periodSeconds": LIVENESS_PERIOD_S,
-                "timeoutSeconds": 5,
-                "failureThreshold": 6,
-            },
-        }
+        return engine_probes(
+            ready="/health",
+            live="/health",
+            startup_timeout_s=spec.engine.startup_timeout_s,
+            startup_period_s=5,
+            readiness_period_s=2,
+            readiness_misses=3,
+        )
 
 
 def _model(spec: ServiceSpec) -> str:
