@@ -25,11 +25,11 @@ RULES = Rules(Limits(4, 16))
 def linked(story: Callable[[CoreLink, socket.socket], Awaitable[None]]) -> None:
     async def run() -> None:
         near, core = socket.socketpair()
-        core.settimeout(5)
+        core.settimeout(60)
         with core:
             await story(await CoreLink.connect(near, Pulses(lambda: 0.0)), core)
 
-    asyncio.run(asyncio.wait_for(run(), 5))
+    asyncio.run(asyncio.wait_for(run(), 60))
 
 
 def tell(core: socket.socket, notice: say.Notice) -> None:

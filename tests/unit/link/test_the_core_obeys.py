@@ -33,7 +33,7 @@ class Counting:
         self.may_step.set()
 
     def run(self, plan: Plan) -> Outcome:
-        assert self.may_step.wait(5)
+        assert self.may_step.wait(60)
         return Outcome({row.request_id: [row.start + 1] for row in plan.rows if row.sampled_rows}, 0.0)
 
 
@@ -43,7 +43,7 @@ class Http:
     def __init__(self) -> None:
         self.runner = Counting()
         self.link, self._far = socket.socketpair()
-        self.link.settimeout(5)
+        self.link.settimeout(60)
         self._frames = Frames()
         self._came: list[bytes] = []
         self.ended: list[bool] = []
@@ -81,7 +81,7 @@ class Http:
 
     def over(self) -> bool:
         """Whether it was told to stop, once it has ended."""
-        self._thread.join(5)
+        self._thread.join(60)
         return self.ended[0]
 
 

@@ -59,7 +59,7 @@ def test_two_that_add_at_once_leave_one_whole_model(tmp_path):
 
     def make(directory, _progress):
         (directory / "config.json").write_text("{}")
-        together.wait(timeout=10)
+        together.wait(timeout=60)
 
     threads = [threading.Thread(target=entry(make).add, args=(tmp_path, silent)) for _ in range(2)]
     for thread in threads:

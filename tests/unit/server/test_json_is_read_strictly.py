@@ -58,10 +58,10 @@ def test_anything_else_is_a_400(body) -> None:
     ],
     ids=lambda body: repr(body[:12]),
 )
-def test_half_a_megabyte_of_anything_takes_milliseconds(body) -> None:
+def test_half_a_megabyte_of_anything_takes_time_in_proportion(body) -> None:
     began = time.process_time()
     assert status(body) in (None, 400)
-    assert time.process_time() - began < 0.15
+    assert time.process_time() - began < 1, "it takes 20 ms; in proportion to the square, minutes"
 
 
 def test_the_room_follows_the_context_and_ends_at_8_mib() -> None:

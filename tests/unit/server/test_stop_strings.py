@@ -47,7 +47,7 @@ def test_it_holds_back_only_what_could_begin_a_stop_string(text, strings) -> Non
 
 def test_the_worst_strings_cost_microseconds_a_token() -> None:
     search = StopStrings(["a" * 255 + letter for letter in "bcde"])
-    began = time.perf_counter()
+    began = time.process_time()
     for _ in range(2000):
         search.push("aaaa")
-    assert (time.perf_counter() - began) / 2000 < 100e-6
+    assert (time.process_time() - began) / 2000 < 100e-6

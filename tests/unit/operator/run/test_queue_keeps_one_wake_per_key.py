@@ -85,7 +85,7 @@ async def test_a_waiting_worker_gets_a_key_as_soon_as_it_is_added():
     waiting = asyncio.create_task(queue.get())
     await asyncio.sleep(0)
     queue.add(CHAT)
-    assert await asyncio.wait_for(waiting, 1) == CHAT
+    assert await asyncio.wait_for(waiting, 30) == CHAT
 
 
 async def test_a_waiting_worker_is_woken_by_a_wake_that_is_earlier_than_the_one_it_waits_for():
@@ -94,7 +94,7 @@ async def test_a_waiting_worker_is_woken_by_a_wake_that_is_earlier_than_the_one_
     waiting = asyncio.create_task(queue.get())
     await asyncio.sleep(0)
     queue.add_after(CHAT, 0.01)
-    assert await asyncio.wait_for(waiting, 1) == CHAT
+    assert await asyncio.wait_for(waiting, 30) == CHAT
 
 
 async def test_closing_sends_every_waiting_worker_home_and_takes_nothing_more():
@@ -103,5 +103,5 @@ async def test_closing_sends_every_waiting_worker_home_and_takes_nothing_more():
     await asyncio.sleep(0)
     queue.close()
     queue.add(CHAT)
-    assert await asyncio.wait_for(asyncio.gather(*workers), 1) == [None, None, None]
+    assert await asyncio.wait_for(asyncio.gather(*workers), 30) == [None, None, None]
     assert await queue.get() is None

@@ -26,7 +26,7 @@ async def test_a_part_that_ends_by_itself_is_no_orderly_stop(part, caplog):
     parts = Supervisor()
     parts.start("steady", for_ever())
     parts.start("frail", part())
-    assert await asyncio.wait_for(parts.wait(), 1) is False
+    assert await asyncio.wait_for(parts.wait(), 60) is False
     assert "frail ended by itself" in caplog.text
     await parts.end("frail", "steady")
 
@@ -37,7 +37,7 @@ async def test_a_signal_asks_for_an_orderly_stop(number):
     parts.handle_signals()
     parts.start("steady", for_ever())
     os.kill(os.getpid(), number)
-    assert await asyncio.wait_for(parts.wait(), 1) is True
+    assert await asyncio.wait_for(parts.wait(), 60) is True
     await parts.end("steady")
     asyncio.get_running_loop().remove_signal_handler(number)
 
@@ -51,7 +51,7 @@ async def test_a_part_is_given_time_to_end_and_no_more():
 
     parts = Supervisor()
     parts.start("tidy", tidy())
-    await parts.end("tidy", within_s=1)
+    await parts.end("tidy", within_s=60)
     parts.start("stubborn", for_ever())
-    await asyncio.wait_for(parts.end("stubborn", within_s=0.01), 1)
+    await asyncio.wait_for(parts.end("stubborn", within_s=0.01), 60)
     assert finished == ["tidy"]
