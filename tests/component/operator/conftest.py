@@ -2,6 +2,7 @@
 
 import itertools
 from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -72,8 +73,21 @@ async def api_server() -> AsyncIterator[ApiServer]:
         yield api
 
 
-@pytest.fixture
-async def client(api_server: ApiServer) -> AsyncIterator[KubeClient]:
-    kube = KubeClient(Configuration(host=api_server.url), timeout_s=0.5)  # type: ignore[attr-defined]
+@asynccontextmanager
+async def client_of(api_server: ApiServer, *, timeout_s: float) -> AsyncIterator[KubeClient]:
+    kube = KubeClient(Configuration(host=api_server.url), timeout_s=timeout_s)  # type: ignore[attr-defined]
     yield kube
     await kube.close()
+
+
+@pytest.fixture
+async def client(api_server: ApiServer) -> AsyncIterator[KubeClient]:
+    async with client_of(api_server, timeout_s=60) as kube:
+        yield kube
+
+
+@pytest.fixture
+async def impatient_client(api_server: ApiServer) -> AsyncIterator[KubeClient]:
+    """For calls that must not come back in time."""
+    async with client_of(api_server, timeout_s=0.2) as kube:
+        yield kube

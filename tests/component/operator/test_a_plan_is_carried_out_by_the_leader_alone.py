@@ -62,7 +62,7 @@ def api(api_server) -> Api:
 async def actor(client):
     clock = asyncio.get_running_loop().time
     leadership = Leadership(clock)
-    leadership.extend(clock() + 10)
+    leadership.extend(clock() + 600)
     store, written = Store(WATCHED, wake=lambda _key: None), []
     actor = Actor(
         client=client,
@@ -151,15 +151,13 @@ async def test_a_lease_that_ends_between_two_writes_stops_the_second(api, actor)
 
 async def test_a_write_ends_before_the_lease_does(api, actor):
     async def hang(_request):
-        await asyncio.sleep(5)
+        await asyncio.Event().wait()
 
     api.answer = hang
     clock = asyncio.get_running_loop().time
     actor.test_leadership.extend(clock() + 0.05)
-    started_s = clock()
     with pytest.raises(NotLeadingError):
         await actor.act(Plan(status={}), service=SERVICE, observation=NOTHING)
-    assert clock() - started_s < 0.4
 
 
 def refusing(code, *paths):

@@ -40,7 +40,7 @@ async def client(api_server, tokens):
         return tokens.configuration(api_server.url)
 
     tokens.on_disk = "old"
-    kube = KubeClient(tokens.configuration(api_server.url), timeout_s=0.5, renew=renew)
+    kube = KubeClient(tokens.configuration(api_server.url), timeout_s=60, renew=renew)
     tokens.on_disk = "new"
     yield kube
     await kube.close()

@@ -86,7 +86,7 @@ async def engine(signer: Signer) -> AsyncIterator[Engine]:
 
 @pytest.fixture
 async def admin(signer: Signer) -> AsyncIterator[AdminClient]:
-    async with aclosing(AdminClient(signer=signer, wall_clock=time.time, timeout_s=1)) as client:
+    async with aclosing(AdminClient(signer=signer, wall_clock=time.time, timeout_s=60)) as client:
         yield client
 
 

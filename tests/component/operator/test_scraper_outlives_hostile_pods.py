@@ -3,7 +3,6 @@
 import asyncio
 import gzip
 import resource
-import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import aclosing, asynccontextmanager
 
@@ -57,7 +56,7 @@ async def drips(writer: asyncio.StreamWriter) -> None:
 
 
 async def silence(_writer: asyncio.StreamWriter) -> None:
-    await asyncio.sleep(30)
+    await asyncio.Event().wait()
 
 
 async def never_ends(writer: asyncio.StreamWriter) -> None:
@@ -68,7 +67,7 @@ async def never_ends(writer: asyncio.StreamWriter) -> None:
         await writer.drain()
 
 
-async def scrape(speak: Speak, *, timeout_s: float = 0.3) -> Exposition | ScrapeFailure:
+async def scrape(speak: Speak, *, timeout_s: float = 60.0) -> Exposition | ScrapeFailure:
     async with pod(speak) as target, aclosing(Scraper(timeout_s=timeout_s)) as scraper:
         return await scraper.scrape(target, wanted=["up_total"])
 
@@ -88,16 +87,14 @@ async def test_an_honest_pod_is_read_without_compression_or_credentials():
 
 @pytest.mark.parametrize("speak", [drips, silence], ids=["one byte at a time", "nothing at all"])
 async def test_the_whole_answer_has_one_deadline(speak: Speak):
-    started_s = time.monotonic()
-    found = await scrape(speak)
+    found = await scrape(speak, timeout_s=0.2)
     assert isinstance(found, ScrapeFailure)
     assert found.reason == "TimedOut"
-    assert time.monotonic() - started_s < 1
 
 
 async def test_an_endless_answer_is_cut_and_held_in_bounded_memory():
     before_kib = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    found = await scrape(never_ends, timeout_s=2)
+    found = await scrape(never_ends)
     assert isinstance(found, ScrapeFailure)
     assert found.reason == "Refused"
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before_kib < 16 * 1024
@@ -159,13 +156,16 @@ async def test_honest_pods_are_scraped_in_time_beside_hostile_ones():
         pod(never_ends) as endless,
         pod(silence) as silent,
         pod(says(OK + b"\r\n", BODY)) as honest,
-        aclosing(Scraper(timeout_s=0.5)) as scraper,
+        aclosing(Scraper(timeout_s=60)) as scraper,
     ):
-        started_s = time.monotonic()
         targets = (slow, endless, silent, honest)
-        found = await asyncio.gather(*(scraper.scrape(target, wanted=["up_total"]) for target in targets))
-        assert time.monotonic() - started_s < 2
-    assert [type(result) for result in found] == [ScrapeFailure, ScrapeFailure, ScrapeFailure, Exposition]
+        scrapes = [asyncio.create_task(scraper.scrape(target, wanted=["up_total"])) for target in targets]
+        assert isinstance(await scrapes[3], Exposition)
+        assert isinstance(await scrapes[1], ScrapeFailure)
+        assert not scrapes[0].done()
+        assert not scrapes[2].done(), "nobody waited for the hostile ones"
+        for scraping in scrapes:
+            scraping.cancel()
 
 
 @pytest.mark.parametrize(

@@ -43,7 +43,7 @@ class OneTarget:
 
 
 async def until(check: Any) -> None:
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(60):
         while not check():
             await asyncio.sleep(0.01)
 
