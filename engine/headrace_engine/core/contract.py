@@ -1,4 +1,7 @@
-"""What tenants are given: shares of the engine, and limits of their own within the engine's."""
+"""What tenants are given: shares of the engine, and limits of their own within the engine's.
+
+Rates are those of the whole service: each of its replicas lets its part of them through.
+"""
 
 import hashlib
 import json
@@ -12,6 +15,15 @@ from headrace_engine.core.priority import BEST_PRIORITY, WORST_PRIORITY
 
 MAX_TENANTS = 4096
 MAX_NAME_LENGTH = 64
+MOST_REPLICAS = 1_000
+_LEAST = {
+    "max_num_seqs": 1,
+    "max_num_queued_reqs": 0,
+    "max_num_queued_tokens": 0,
+    "requests_per_minute": 1,
+    "tokens_per_minute": 1,
+}
+"""Of the terms that bound something."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +40,13 @@ class Terms:
     """The class of its requests that name none."""
     best_priority: int | None = None
     """The best class that its requests may name; None is `priority`: they may only stand back."""
+    requests_per_minute: int | None = None
+    tokens_per_minute: int | None = None
+    """Prompt and output; what these two mean exactly, `rates` says."""
+
+    @property
+    def has_rates(self) -> bool:
+        return self.requests_per_minute is not None or self.tokens_per_minute is not None
 
     @property
     def best_class(self) -> int:
@@ -49,7 +68,7 @@ class Terms:
         changed = replace(self, **changes)
         if not _is_number(changed.weight) or not 0.001 <= changed.weight <= 1000:
             raise LimitsError(f"{name}.weight", "takes a number from 0.001 to 1000")
-        for key, least in (("max_num_seqs", 1), ("max_num_queued_reqs", 0), ("max_num_queued_tokens", 0)):
+        for key, least in _LEAST.items():
             value = getattr(changed, key)
             if value is not None and not _is_integer(value, least, 2**31 - 1):
                 raise LimitsError(f"{name}.{key}", f"takes an integer from {least} on, or null for no limit")
@@ -71,6 +90,8 @@ class Contract:
 
     items: Mapping[str, Terms] = field(default_factory=dict)
     default: Terms = Terms()
+    replicas: int = 1
+    """How many engines serve the same tenants, this one among them: each lets that part of a rate through."""
 
     @property
     def digest(self) -> int:
@@ -79,15 +100,19 @@ class Contract:
             "default": _values(self.default),
             **{f"={name}": _values(own) for name, own in self.items.items()},
         }
-        text = json.dumps(terms, sort_keys=True)
+        text = json.dumps([terms, self.replicas], sort_keys=True)
         return int.from_bytes(hashlib.sha256(text.encode()).digest()[:6])
 
     def of(self, tenant: str) -> Terms:
         """What this tenant is given."""
         return self.items.get(tenant, self.default)
 
+    def part_of(self, rate: int) -> float:
+        """What this engine lets through of a rate; never less than one, so that nobody is shut out."""
+        return max(1.0, rate / self.replicas)
+
     def changed(self, changes: Any) -> "Contract":
-        """This contract with `changes`: `{"default": {...}, "items": {NAME: {...} or null}}`.
+        """This contract with `changes`: `{"default": {...}, "items": {NAME: {...} or null}, "replicas": 2}`.
 
         Terms left out stay; null removes a tenant's, which then has the default's.
 
@@ -95,9 +120,12 @@ class Contract:
             LimitsError: something in it is not taken; nothing is changed.
         """
         if not isinstance(changes, Mapping) or not isinstance(changes.get("items", {}), Mapping):
-            raise LimitsError("tenants", "takes an object with default and items")
-        for key in changes.keys() - {"default", "items"}:
-            raise LimitsError(f"tenants.{key}", "is unknown; tenants takes default and items")
+            raise LimitsError("tenants", "takes an object with default, items and replicas")
+        for key in changes.keys() - {"default", "items", "replicas"}:
+            raise LimitsError(f"tenants.{key}", "is unknown; tenants takes default, items and replicas")
+        replicas = changes.get("replicas", self.replicas)
+        if not _is_integer(replicas, 1, MOST_REPLICAS):
+            raise LimitsError("tenants.replicas", f"takes an integer from 1 to {MOST_REPLICAS}")
         default = self.default.changed(changes.get("default", {}), "tenants.default")
         items = dict(self.items)
         for tenant, terms in changes.get("items", {}).items():
@@ -110,7 +138,7 @@ class Contract:
                 items[tenant] = items.get(tenant, default).changed(terms, name)
         if len(items) > MAX_TENANTS:
             raise LimitsError("tenants.items", f"takes at most {MAX_TENANTS} tenants")
-        return Contract(items, default)
+        return Contract(items, default, replicas)
 
 
 def _is_integer(value: Any, least: int, most: int) -> bool:

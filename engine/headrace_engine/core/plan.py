@@ -200,7 +200,10 @@ class Rejection:
 
     reason: str
     """`never_fits`, `invalid`, `invalid_priority`, `duplicate_id` (400), `queue_full_requests`,
-    `queue_full_tokens`, `tenant_queue_full_requests`, `tenant_queue_full_tokens` (429), `draining` (503).
+    `queue_full_tokens`, `tenant_queue_full_requests`, `tenant_queue_full_tokens`,
+    `tenant_requests_per_minute`, `tenant_tokens_per_minute` (429), `draining` (503).
     """
     message: str
     retry_after_s: float | None = None
+    is_exact: bool = False
+    """Whether it is taken after that time, if nothing else is: an estimate is spread among those who wait."""

@@ -20,8 +20,9 @@ from headrace_engine.server.service import Service
 
 audit = logging.getLogger("headrace.audit")
 
-ADMIN_BODY = BodyBounds(64 << 10, max_values=4096, max_depth=16)
-MOST_BODIES = 64
+ADMIN_BODY = BodyBounds(256 << 10, max_values=8192, max_depth=16)
+"""As many tenants as a service may have, all of them renamed at once, are well below that."""
+MOST_BODIES = 16
 LONGEST_DRAIN_S = 24 * 3600.0
 
 

@@ -15,6 +15,7 @@ from headrace_engine.core.request import FinishReason, Request
 from headrace_engine.link import reports
 from headrace_engine.link.client import CoreLink
 from headrace_engine.server.mailbox import Mailbox, Refused
+from headrace_engine.server.metering import Metering
 from headrace_engine.server.model import ServedModel
 from headrace_engine.server.rules import Rules
 from headrace_engine.telemetry.report import StepReport
@@ -66,6 +67,7 @@ class Engine:
         self._ended.set()
         self._read.set()
         self._rules = rules
+        self._metering = Metering(clock)
         link.listen(self._receive, self._fail)
         link.open(rules, enable_prefix_caching=enable_prefix_caching)
 
@@ -74,13 +76,13 @@ class Engine:
         mailbox = Mailbox()
         for told in self._on_submit:
             told(requests)
-        full_of = self._full_of(requests)
-        if full_of is None and not self._failed:
+        refused = self._full(requests) or self._metering.take(self._rules.contract, requests)
+        if refused is None and not self._failed:
             self._link.submit(requests)
         self._unread.add(mailbox)
         self._read.clear()
-        if full_of is not None:
-            self._refuse(requests, full_of, mailbox)
+        if refused is not None:
+            self._refuse(requests, refused, mailbox)
             return mailbox
         self._ended.clear()
         self._tokens_on_the_way += _num_tokens(requests)
@@ -129,6 +131,10 @@ class Engine:
         await self._link.set_rules(rules, new_policy=new_policy)
         self._rules = rules
 
+    def allowances(self, tenant: str) -> dict[str, str]:
+        """The headers that tell a tenant what is left of its rates; none where it has none."""
+        return self._metering.headers(self._rules.contract, tenant)
+
     def close_admission(self) -> None:
         """From here on every new request is refused as `draining`."""
         self._link.close_admission()
@@ -139,16 +145,19 @@ class Engine:
         """
         limits, capacity, on_the_way = self._rules.limits, self.model.capacity, self._tokens_on_the_way
         most_requests = 2 * (limits.max_num_seqs + limits.max_num_queued_reqs) + UNANSWERED_BESIDE
-        if self.num_unanswered + len(requests) > most_requests:
+        if self.num_unanswered and self.num_unanswered + len(requests) > most_requests:
             return "requests"
         most_tokens = 2 * (capacity.num_blocks * capacity.block_size + limits.max_num_queued_tokens)
         is_full = on_the_way > 0 and on_the_way + _num_tokens(requests) > most_tokens
         return "tokens" if is_full else None
 
-    def _refuse(self, requests: Sequence[Request], full_of: str, mailbox: Mailbox) -> None:
+    def _full(self, requests: Sequence[Request]) -> Rejection | None:
+        full_of = self._full_of(requests)
         message = f"The engine has not answered for more {full_of} than its queue holds."
+        return None if full_of is None else Rejection(f"queue_full_{full_of}", message)
+
+    def _refuse(self, requests: Sequence[Request], rejection: Rejection, mailbox: Mailbox) -> None:
         for request in requests:
-            rejection = Rejection(f"queue_full_{full_of}", message)
             self._on_refusal(request, rejection)
             mailbox.put(Refused(request.request_id, rejection))
 
@@ -179,6 +188,7 @@ class Engine:
     def _take(self, report: StepReport) -> None:
         for observe in self._observers:
             observe(report)
+        self._metering.observe(report)
         self.num_running = report.snapshot.num_running
         answered = (*report.accepted, *(request for request, _ in report.rejected))
         self._tokens_on_the_way -= _num_tokens(answered)

@@ -39,9 +39,11 @@ class ApiError(Exception):
         self.body = body
         self.reason = reason
         self.retry_after_s = retry_after_s
+        self.allowances: dict[str, str] = {}
+        """Headers that tell what is left of the caller's rates."""
 
     def headers(self) -> dict[str, str]:
-        headers = {}
+        headers = dict(self.allowances)
         if self.reason is not None:
             headers["x-headrace-reason"] = self.reason
         if self.retry_after_s is not None:

@@ -135,7 +135,7 @@ class Generation:
             case "draining":
                 return unavailable("draining", rejection.message)
             case _:
-                return self._overloaded(rejection.reason, rejection.message, rejection.retry_after_s)
+                return self._overloaded(rejection)
 
     def _failure(self, event: Finished) -> ApiError:
         match event.reason:
@@ -143,16 +143,19 @@ class Generation:
                 message = (
                     "The request was not scheduled by its queue deadline. Try again after the time given."
                 )
-                return self._overloaded("queue_deadline", message, None)
+                return self._overloaded(Rejection("queue_deadline", message))
             case FinishReason.ABORT:
                 return unavailable("shutting_down", "The server is shutting down and ended this request.")
             case _:
                 name = request_id_in_log.get()
                 return failed(f"The engine failed and is restarting. Try again (request {name}).")
 
-    def _overloaded(self, reason: str, message: str, retry_after_s: float | None) -> ApiError:
-        wait_s = self._retry_after_s if retry_after_s is None else retry_after_s
-        return overloaded(reason, message, wait_s * random.uniform(1, 1 + RETRY_JITTER))  # noqa: S311
+    def _overloaded(self, rejection: Rejection) -> ApiError:
+        told_s = rejection.retry_after_s
+        wait_s = self._retry_after_s if told_s is None else told_s
+        if not rejection.is_exact:
+            wait_s *= random.uniform(1, 1 + RETRY_JITTER)  # noqa: S311
+        return overloaded(rejection.reason, rejection.message, wait_s)
 
     async def _abort_on_disconnect(self, receive: Receive) -> None:
         while (await receive())["type"] != "http.disconnect":

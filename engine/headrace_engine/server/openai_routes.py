@@ -16,6 +16,7 @@ from headrace_engine.server import parameters as takes
 from headrace_engine.server.admission import submit
 from headrace_engine.server.aside import aside
 from headrace_engine.server.bounds import Wanted
+from headrace_engine.server.errors import ApiError
 from headrace_engine.server.generation import Disconnected, Generation
 from headrace_engine.server.output import Delta
 from headrace_engine.server.parameters import GenerationParameters
@@ -81,6 +82,18 @@ async def _wanted(
 
 
 async def _answer(request: Request, serving: Serving, wanted: Wanted, arrival_s: float) -> Response:
+    """Tells, with the answer or the error, what is left of the tenant's rates."""
+    engine, tenant = serving.engine, wanted.claim.tenant
+    try:
+        response = await _generated(request, serving, wanted, arrival_s)
+    except ApiError as error:
+        error.allowances = engine.allowances(tenant)
+        raise
+    response.headers.update(engine.allowances(tenant))
+    return response
+
+
+async def _generated(request: Request, serving: Serving, wanted: Wanted, arrival_s: float) -> Response:
     parameters = wanted.parameters
     is_chat = isinstance(parameters, takes.ChatParameters)
     answer = Answer(

@@ -24,6 +24,7 @@ QUEUE_DEADLINE = "queue_deadline"
 REJECTION_REASONS = (
     *("queue_full_requests", "queue_full_tokens", QUEUE_DEADLINE),
     *("tenant_queue_full_requests", "tenant_queue_full_tokens"),
+    *("tenant_requests_per_minute", "tenant_tokens_per_minute"),
     *("draining", "never_fits", "invalid", "invalid_priority", "duplicate_id"),
 )
 OUTCOMES = ("good", "late", "failed")
