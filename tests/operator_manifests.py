@@ -175,6 +175,14 @@ BAD_SPECS: dict[str, tuple[dict[str, Any], str]] = {
         {"tenants": {"default": {"priority": 3, "bestPriority": 5}}},
         "spec.tenants.default.bestPriority",
     ),
+    "tenant without requests": (
+        {"tenants": {"default": {"limits": {"requestsPerMinute": 0}}}},
+        "spec.tenants.default.limits.requestsPerMinute",
+    ),
+    "tenant with part of a token": (
+        {"tenants": {"default": {"limits": {"tokensPerMinute": 0.5}}}},
+        "spec.tenants.default.limits.tokensPerMinute",
+    ),
     "tenant beyond the pod": (
         {"tenants": {"keys": {KEY: "acme"}, "items": [{"name": "acme", "limits": {"maxNumSeqs": 17}}]}},
         "spec.tenants.items",

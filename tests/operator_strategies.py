@@ -33,7 +33,12 @@ MODELS: list[dict[str, Any]] = [
 ]
 TERMS = st.fixed_dictionaries(
     {"weight": st.integers(1, 1000)},
-    optional={"limits": st.just({"maxNumQueuedReqs": 0}), "priority": st.integers(-20, 19)},
+    optional={
+        "limits": st.sampled_from(
+            [{"maxNumQueuedReqs": 0}, {"requestsPerMinute": 1, "tokensPerMinute": 1000}]
+        ),
+        "priority": st.integers(-20, 19),
+    },
 )
 
 

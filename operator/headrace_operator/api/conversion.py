@@ -1,5 +1,6 @@
 """From the validated parts of the resource to `ServiceSpec`: seconds, ratios, and dependent defaults."""
 
+from headrace_engine.core.contract import Terms
 from headrace_operator.api.engine_resource import EnginePart, ResourceListPart
 from headrace_operator.api.model_resource import ModelPart
 from headrace_operator.api.network_resource import ClientPart
@@ -22,7 +23,6 @@ from headrace_operator.api.spec import (
     ServiceSpec,
     Slo,
     Tenants,
-    Terms,
     Toleration,
     Tuning,
     TuningMode,
@@ -168,12 +168,14 @@ def _tenants(part: TenantsPart) -> Tenants:
 def _terms(part: TermsPart) -> Terms:
     limits = part.limits
     return Terms(
-        weight=part.weight,
+        weight=float(part.weight),
         max_num_seqs=limits.max_num_seqs,
         max_num_queued_reqs=limits.max_num_queued_reqs,
         max_num_queued_tokens=limits.max_num_queued_tokens,
         priority=part.priority,
         best_priority=part.best_priority,
+        requests_per_minute=limits.requests_per_minute,
+        tokens_per_minute=limits.tokens_per_minute,
     )
 
 

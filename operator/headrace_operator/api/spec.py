@@ -7,6 +7,8 @@ import re
 from dataclasses import dataclass
 from enum import StrEnum
 
+from headrace_engine.core.contract import Terms
+
 _COMMIT = re.compile(r"[0-9a-f]{40}")
 
 
@@ -146,26 +148,10 @@ class Tuning:
 
 
 @dataclass(frozen=True, slots=True)
-class Terms:
-    """What a tenant is given in each pod. None is no limit but the pod's."""
-
-    weight: int = 1
-    max_num_seqs: int | None = None
-    max_num_queued_reqs: int | None = None
-    max_num_queued_tokens: int | None = None
-    priority: int = 0
-    """The lowest is served first."""
-    best_priority: int | None = None
-    """The lowest that a request may name; None: `priority`."""
-
-    @property
-    def has_classes(self) -> bool:
-        return self.priority != 0 or self.best_priority not in {None, 0}
-
-
-@dataclass(frozen=True, slots=True)
 class Tenants:
-    """Who shares the service. Without keys everybody is one tenant, on the default's terms."""
+    """Who shares the service, on terms that are the engine's own. Without keys everybody is one tenant, on
+    the default's.
+    """
 
     keys: tuple[tuple[str, str], ...] = ()
     """Digest of an API key, and whose it is."""
@@ -173,9 +159,9 @@ class Tenants:
     items: tuple[tuple[str, Terms], ...] = ()
 
     @property
-    def have_classes(self) -> bool:
-        """Whether priority matters to anybody."""
-        return self.default.has_classes or any(own.has_classes for _, own in self.items)
+    def terms(self) -> tuple[Terms, ...]:
+        """All that are declared."""
+        return (self.default, *(own for _, own in self.items))
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,8 +21,11 @@ TenantName = Annotated[
 ]
 
 
+Rate = Annotated[int, Field(ge=1, le=2_147_483_647)]
+
+
 class TenantLimitsPart(Part):
-    """A tenant's part of each pod's limits. What is absent is bounded by the pod's own."""
+    """A tenant's limits. What is absent is bounded by the pod's own."""
 
     max_num_seqs: Sequences | None = Field(
         None, description="Most of the tenant's requests that run at once in a pod."
@@ -32,6 +35,16 @@ class TenantLimitsPart(Part):
     )
     max_num_queued_tokens: Annotated[int, Field(ge=0, le=2_147_483_647)] | None = Field(
         None, description="Most prompt tokens of the tenant that wait in a pod; more are refused with 429."
+    )
+    requests_per_minute: Rate | None = Field(
+        None,
+        description="Most requests of the tenant in a minute, all pods together: each ready pod lets an equal "
+        "part of them through, and one at least. More are refused with 429.",
+    )
+    tokens_per_minute: Rate | None = Field(
+        None,
+        description="Most tokens of the tenant in a minute, prompt and output, all pods together, divided like "
+        "requestsPerMinute. A request takes max_tokens, and gives back what it does not generate.",
     )
 
 
@@ -60,7 +73,7 @@ class TermsPart(Part):
     best_priority: Priority | None = Field(
         None, description="Lowest class that its requests may name. Absent: they may only stand back."
     )
-    limits: TenantLimitsPart = of_defaults(TenantLimitsPart, "The tenant's part of each pod's limits.")
+    limits: TenantLimitsPart = of_defaults(TenantLimitsPart, "The tenant's own limits.")
 
 
 class TenantPart(TermsPart):

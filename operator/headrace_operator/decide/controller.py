@@ -93,6 +93,7 @@ def _planned(
             now_s=now_s,
         ),
         template=made_of.template,
+        ready_replicas=len(situation.supply.ready),
     )
     differing = children.changes(observation.children, rendered)
     marks = (*steps.annotate, *protection.marks(situation.supply, steps.annotate))
@@ -134,7 +135,8 @@ def _limit_calls(situation: Situation, decided: Verdict) -> tuple[SetLimits, ...
     spec, supply = situation.spec, situation.supply
     if supply.is_rolling_out or not adapter(spec.engine.runtime).changes_limits_live:
         return ()
-    limits, tenants, policy = decided.setting.limits, contract(spec.tenants), scheduling_policy(spec)
+    tenants = contract(spec.tenants, ready_replicas=len(supply.ready))
+    limits, policy = decided.setting.limits, scheduling_policy(spec)
     digest = tenants.digest
 
     def holds(scrape: Scrape) -> bool:

@@ -26,7 +26,7 @@ from headrace_operator.observe.body import BodyTooLargeError, read_bounded
 
 TOKEN_LIFETIME_S = 30
 TIMEOUT_S = 5.0
-MAX_REPLY_BYTES = 64 * 1024
+MAX_REPLY_BYTES = 256 * 1024
 LIMITS_PATH = "/v1/admin/limits"
 DRAIN_PATH = "/v1/admin/drain"
 
@@ -135,7 +135,7 @@ class AdminClient:
             raise AdminError("the engine told no revision of its limits")
         terms: dict[str, Any] = {} if policy is None else {"scheduling_policy": policy}
         if tenants is not None:
-            terms["tenants"] = _replacing(current.document.get("tenants"), tenants)
+            terms["tenants"] = _difference(current.document.get("tenants"), tenants)
         return await self._call(target, "PATCH", LIMITS_PATH, body={**limits, **terms}, if_match=current.etag)
 
     async def drain(self, target: AdminTarget, *, timeout_s: float) -> Answer:
@@ -173,12 +173,16 @@ class AdminClient:
             raise AdminError(f"{method} {path}: {type(error).__name__}: {error}"[:200]) from error
 
 
-def _replacing(current: Any, tenants: Contract) -> dict[str, Any]:
-    """All terms as a change of the current ones: what is not among them any more is taken away by a null."""
-    held = current.get("items") if isinstance(current, Mapping) else None
-    gone = dict.fromkeys(held if isinstance(held, Mapping) else ())
+def _difference(current: Any, tenants: Contract) -> dict[str, Any]:
+    """The change that makes the current terms those wanted. Of items, those alone that are not held like
+    that; what is not wanted any more is taken away by a null.
+    """
+    told = current.get("items") if isinstance(current, Mapping) else None
+    held: Mapping[str, Any] = told if isinstance(told, Mapping) else {}
     wanted = asdict(tenants)
-    return {"default": wanted["default"], "items": {**gone, **wanted["items"]}}
+    items = {name: own for name, own in wanted["items"].items() if held.get(name) != own}
+    gone = dict.fromkeys(name for name in held if name not in wanted["items"])
+    return {**wanted, "items": {**gone, **items}}
 
 
 def _answer(call: str, status: int, reply: bytes, etag: str | None) -> Answer:

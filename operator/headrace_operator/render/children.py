@@ -25,6 +25,7 @@ def children(
     around: Surroundings = ALONE,
     surge: bool = True,
     template: Mapping[str, Any] | None = None,
+    ready_replicas: int = 0,
 ) -> tuple[dict[str, Any], ...]:
     """All of them, in the order in which they are to be applied: what pods need comes before the pods.
     `template` is what pods are made of where that is not what the spec asks for.
@@ -34,7 +35,7 @@ def children(
         service_account(spec),
         # Pods of an older template, or of one that was gone back to, may have to download another model.
         network_policy(spec, around=around, downloads=spec.model.is_downloaded or keeps_downloads(template)),
-        config_map(spec, limits=limits, admin_keys=admin_keys),
+        config_map(spec, limits=limits, admin_keys=admin_keys, ready_replicas=ready_replicas),
         service(spec),
         pod_disruption_budget(spec),
         deployment(spec, replicas=replicas, template=template, surge=surge),

@@ -21,13 +21,15 @@ from headrace_operator.render.metadata import child
 from headrace_operator.runtimes.terms import contract
 
 
-def config_map(spec: ServiceSpec, *, limits: Limits, admin_keys: str) -> dict[str, Any]:
+def config_map(
+    spec: ServiceSpec, *, limits: Limits, admin_keys: str, ready_replicas: int = 0
+) -> dict[str, Any]:
     """The ConfigMap of a service."""
     start = {"max_num_seqs": limits.max_num_seqs, "max_num_batched_tokens": limits.max_num_batched_tokens}
     data = {
         LIMITS_KEY: json.dumps(start),
         ADMIN_KEYS_KEY: admin_keys,
-        API_KEYS_KEY: json.dumps(tenancy(spec.tenants), sort_keys=True),
+        API_KEYS_KEY: json.dumps(tenancy(spec.tenants, ready_replicas), sort_keys=True),
     }
     for key, target_s in ((SLO_TTFT_KEY, spec.slo.ttft_s), (SLO_ITL_KEY, spec.slo.itl_s)):
         if target_s is not None:
@@ -37,6 +39,7 @@ def config_map(spec: ServiceSpec, *, limits: Limits, admin_keys: str) -> dict[st
     )
 
 
-def tenancy(tenants: Tenants) -> dict[str, Any]:
+def tenancy(tenants: Tenants, ready_replicas: int) -> dict[str, Any]:
     """The document that engines take as `--api-keys`. Without keys it says that nobody needs one."""
-    return {"keys": dict(tenants.keys) or None, "tenants": asdict(contract(tenants))}
+    terms = asdict(contract(tenants, ready_replicas=ready_replicas))
+    return {"keys": dict(tenants.keys) or None, "tenants": terms}

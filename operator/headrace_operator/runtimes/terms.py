@@ -1,4 +1,4 @@
-"""What tenants are given, in the engine's own words: the same value that it keeps, and the same digest."""
+"""What tenants are given, as engines keep it, and the policy that it takes."""
 
 from headrace_engine.core.contract import Contract, Terms
 from headrace_engine.core.policies import PolicyName
@@ -7,24 +7,20 @@ from headrace_operator.api import spec
 POLICY_FLAG = "--scheduling-policy"
 
 
-def contract(tenants: spec.Tenants) -> Contract:
-    """The terms that each pod of a service is to hold its tenants to."""
-    return Contract({name: _terms(own) for name, own in tenants.items}, _terms(tenants.default))
-
-
-def _terms(terms: spec.Terms) -> Terms:
-    return Terms(
-        weight=float(terms.weight),
-        max_num_seqs=terms.max_num_seqs,
-        max_num_queued_reqs=terms.max_num_queued_reqs,
-        max_num_queued_tokens=terms.max_num_queued_tokens,
-        priority=terms.priority,
-        best_priority=terms.best_priority,
-    )
+def contract(tenants: spec.Tenants, *, ready_replicas: int = 0) -> Contract:
+    """The terms that each pod of a service is to hold its tenants to. What has no rate to divide does not
+    change with the pods that are ready.
+    """
+    divides = any(terms.has_rates for terms in tenants.terms)
+    return Contract(dict(tenants.items), tenants.default, max(1, ready_replicas) if divides else 1)
 
 
 def scheduling_policy(service: spec.ServiceSpec) -> PolicyName | None:
     """By shares, by classes first where a tenant has one. None where the service names a policy itself."""
     if any(argument.partition("=")[0] == POLICY_FLAG for argument in service.engine.args):
         return None
-    return PolicyName.SLO if service.tenants.have_classes else PolicyName.FAIR
+    return PolicyName.SLO if any(map(_has_classes, service.tenants.terms)) else PolicyName.FAIR
+
+
+def _has_classes(terms: Terms) -> bool:
+    return terms.priority != 0 or terms.best_priority not in {None, 0}

@@ -1,8 +1,10 @@
 """Argv and files of a rendered pod, read by the engine's own parsers: neither side knows a name alone."""
 
 import json
+from dataclasses import asdict
 from pathlib import Path
 
+import orjson
 import pytest
 import typer
 from hypothesis import HealthCheck, given, settings
@@ -12,9 +14,13 @@ from typer.core import TyperGroup
 from typer.exceptions import TyperException
 
 from headrace_cli.main import build
-from headrace_engine.core.contract import Terms
+from headrace_engine.core.contract import Contract, Terms
+from headrace_engine.server.admin_routes import ADMIN_BODY
 from headrace_engine.server.api_keys import Tenancy
+from headrace_engine.server.json_body import parse_object
 from headrace_operator.api.spec import Limits, Runtime
+from headrace_operator.api.tenants_resource import MAX_TENANTS
+from headrace_operator.observe.admin import MAX_REPLY_BYTES, _difference
 from headrace_operator.render.children import children
 from headrace_operator.runtimes.terms import contract
 
@@ -69,18 +75,31 @@ def test_its_tenants_are_those_that_the_spec_names(tmp_path: Path):
     terms = {
         "keys": {64 * "a": "acme"},
         "default": {"weight": 2},
-        "items": [{"name": "acme", "weight": 8, "limits": {"maxNumSeqs": 4, "maxNumQueuedReqs": 0}}],
+        "items": [{"name": "acme", "weight": 8, "limits": {"maxNumSeqs": 4, "requestsPerMinute": 60}}],
     }
     _, files = pod_and_files(service({"tenants": terms}))
     file = tmp_path / "api-keys.json"
     file.write_text(files["api-keys.json"])
     found = Tenancy.read(file)
     assert found.tenants == {bytes.fromhex(64 * "a"): "acme"}
-    assert found.contract.of("acme") == Terms(weight=8, max_num_seqs=4, max_num_queued_reqs=0)
+    assert found.contract.of("acme") == Terms(weight=8, max_num_seqs=4, requests_per_minute=60)
     assert found.contract.of("another") == Terms(weight=2)
     assert found.contract.digest == contract(service({"tenants": terms}).tenants).digest, (
         "so nobody is called"
     )
+
+
+def test_all_tenants_that_a_service_may_have_can_be_renamed_at_once():
+    """The call that does it, and the reply to it, are as large as they get."""
+    longest = Terms(*(1000.0, 65_536, 10**6, 2**31 - 1, -20, -20), *(2**31 - 1, 2**31 - 1))
+    held, wanted = (
+        Contract({f"{letter}{number:063}": longest for number in range(MAX_TENANTS)}, longest, 1000)
+        for letter in "ab"
+    )
+    limits = Limits(65_536, 4_194_304)
+    change = orjson.dumps(asdict(limits) | {"tenants": _difference(asdict(held), wanted)})
+    assert held.changed(parse_object(change, ADMIN_BODY)["tenants"]) == wanted
+    assert len(orjson.dumps(asdict(held))) < MAX_REPLY_BYTES - 4096
 
 
 def test_without_tenants_it_lets_everybody_in(tmp_path: Path):

@@ -1,5 +1,6 @@
 """Terms of tenants move by a call to each pod that holds others; a pod is never replaced for them."""
 
+import json
 from dataclasses import asdict
 
 from hypothesis import given
@@ -11,7 +12,7 @@ from headrace_engine.core.policies import PolicyName
 from headrace_operator.api.spec import Limits
 from headrace_operator.decide.controller import decide
 from headrace_operator.decide.observation import Scrape
-from headrace_operator.observe.admin import _replacing
+from headrace_operator.observe.admin import _difference
 from headrace_operator.runtimes.terms import contract
 
 TENANTS = {"keys": {64 * "a": "acme"}, "items": [{"name": "acme", "weight": 3}]}
@@ -48,6 +49,32 @@ def test_tenants_that_are_taken_out_of_the_spec_are_taken_from_the_pods():
     assert call.tenants == Contract()
 
 
+RATED = {"keys": {64 * "a": "acme"}, "items": [{"name": "acme", "limits": {"requestsPerMinute": 60}}]}
+
+
+def test_a_rate_is_divided_among_the_pods_that_are_ready():
+    rated = service({"tenants": RATED})
+    alone, of_two = (contract(rated.tenants, ready_replicas=number) for number in (1, 2))
+    assert [call.tenants.replicas for call in calls(alone.digest, spec=rated)] == []
+    first, second = calls(alone.digest, alone.digest, spec=rated)
+    assert first.tenants == second.tenants == of_two
+    assert of_two.part_of(60) == 30
+    assert calls(of_two.digest, of_two.digest, spec=rated) == ()
+
+
+def test_pods_that_start_read_the_part_of_those_that_are_ready():
+    rated = service({"tenants": RATED})
+    pods = [pod(number, scrape=Scrape(NOW_S, Limits(16, 512), 1, False)) for number in range(3)]
+    facts = observation(rated, pods=pods, recent=window(), previous={"desiredReplicas": 3})
+    objects = decide(facts, rated, settings=SETTINGS, now_s=NOW_S).objects
+    [config_map] = [manifest for manifest in objects if manifest["kind"] == "ConfigMap"]
+    assert json.loads(config_map["data"]["api-keys.json"])["tenants"]["replicas"] == 3
+
+
+def test_without_rates_pods_that_come_and_go_change_nothing():
+    assert contract(SHARED.tenants, ready_replicas=5) == WANTED
+
+
 CLASSES = service({"tenants": {**TENANTS, "items": [{"name": "batch", "priority": 10}]}})
 OWN_POLICY = service({"tenants": TENANTS, "engine": {"args": ["--scheduling-policy=deadline"]}})
 
@@ -66,16 +93,20 @@ def test_a_policy_that_the_service_names_itself_is_left_alone():
 
 
 terms = st.builds(Terms, st.sampled_from([1.0, 2.0]), st.none() | st.integers(1, 4))
-contracts = st.builds(Contract, st.dictionaries(st.sampled_from("abc"), terms), terms)
+contracts = st.builds(Contract, st.dictionaries(st.sampled_from("abc"), terms), terms, st.integers(1, 3))
 
 
 @given(contracts, contracts)
 def test_whatever_a_pod_held_it_holds_what_is_wanted_afterwards(held, wanted):
-    assert held.changed(_replacing(asdict(held), wanted)) == wanted
+    change = _difference(asdict(held), wanted)
+    assert held.changed(change) == wanted
+    assert not change["items"].keys() & {
+        name for name in held.items if wanted.items.get(name) == held.items[name]
+    }
 
 
 @given(
     st.none() | st.integers() | st.lists(st.integers()) | st.dictionaries(st.text(), st.integers()), contracts
 )
 def test_whatever_a_pod_says_that_it_holds_makes_no_error(said, wanted):
-    assert _replacing(said, wanted)["default"] == asdict(wanted)["default"]
+    assert _difference(said, wanted)["default"] == asdict(wanted)["default"]
