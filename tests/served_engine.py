@@ -39,20 +39,20 @@ class Served:
     def core_pid(self) -> int:
         return eventually(lambda: next(iter(cores_of(self.http.pid)), None))
 
-    def ended(self, timeout_s: float = 20.0) -> int:
+    def ended(self, timeout_s: float = 60.0) -> int:
         code = self.http.wait(timeout_s)
         self._reader.join(timeout_s)
         return code
 
     def stream(self) -> openai.Stream:
-        client = openai.OpenAI(base_url=self.url, api_key="none", max_retries=0, timeout=20)
+        client = openai.OpenAI(base_url=self.url, api_key="none", max_retries=0, timeout=60)
         return client.completions.create(**ASKED, stream=True, extra_body=FOR_LONG)
 
     def get(self, path: str) -> httpx.Response:
-        return httpx.get(self.url.removesuffix("/v1") + path)
+        return httpx.get(self.url.removesuffix("/v1") + path, timeout=60)
 
 
-def eventually(found: Callable[[], object], timeout_s: float = 30.0):
+def eventually(found: Callable[[], object], timeout_s: float = 60.0):
     until = time.monotonic() + timeout_s
     while not (value := found()):
         assert time.monotonic() < until, "it never came true"

@@ -34,6 +34,8 @@ T = TypeVar("T")
 EOS, TURN = 256, 257
 VOCABULARY = 258
 POISON = ord("~")
+PATIENCE_S = 60.0
+"""For what is sure to come, but on a busy machine late."""
 
 
 def likely(token_id: int, num_top: int) -> TokenLogprobs:
@@ -60,7 +62,7 @@ class Alphabet:
         self.may_step.set()
 
     def run(self, plan: Plan) -> Outcome:
-        assert self.may_step.wait(timeout=20)
+        assert self.may_step.wait(timeout=100)
         self.plans.append(plan)
         if self.step_s:
             time.sleep(self.step_s)
@@ -134,7 +136,7 @@ class ByteDecoder:
 
 def new_client() -> httpx.Client:
     """A connection for each request. No TLS is spoken here, and loading its roots would take long."""
-    return httpx.Client(timeout=20, verify=False, limits=httpx.Limits(max_keepalive_connections=0))
+    return httpx.Client(timeout=PATIENCE_S, verify=False, limits=httpx.Limits(max_keepalive_connections=0))
 
 
 @dataclass
@@ -175,7 +177,7 @@ class RunningServer:
 
         threading.Thread(target=run, daemon=True).start()
         if wait:
-            assert ready.wait(timeout=10)
+            assert ready.wait(timeout=PATIENCE_S)
 
     def terminate(self) -> None:
         assert self._loop is not None
@@ -188,7 +190,7 @@ class RunningServer:
         assert self._loop is not None
         self._loop.call_soon_threadsafe(call)
 
-    def ended(self, timeout_s: float = 10.0) -> int:
+    def ended(self, timeout_s: float = PATIENCE_S) -> int:
         assert self._ended.wait(timeout_s), "the server did not end"
         assert self.exit_code is not None
         return self.exit_code
@@ -199,13 +201,13 @@ class RunningServer:
     def post(self, path: str, body: Any, **options: Any) -> httpx.Response:
         return self.http.post(self.url + path, json=body, **options)
 
-    def raw(self, request: bytes, timeout_s: float = 5.0) -> bytes:
+    def raw(self, request: bytes, timeout_s: float = PATIENCE_S) -> bytes:
         """What the server sends on one connection until it closes it."""
         with self.connect(timeout_s) as connection:
             connection.sendall(request)
             return self.read_all(connection)
 
-    def connect(self, timeout_s: float = 5.0) -> socket.socket:
+    def connect(self, timeout_s: float = PATIENCE_S) -> socket.socket:
         host, port = self.url.removeprefix("http://").split(":")
         return socket.create_connection((host, int(port)), timeout_s)
 
@@ -230,7 +232,7 @@ class RunningServer:
         families = text_string_to_metric_families("".join(line for line in lines if line.startswith(prefix)))
         return [(s.name, s.labels, s.value) for family in families for s in family.samples]
 
-    def eventually(self, holds: Callable[[], T], timeout_s: float = 5.0) -> T:
+    def eventually(self, holds: Callable[[], T], timeout_s: float = PATIENCE_S) -> T:
         until = time.monotonic() + timeout_s
         while not (found := holds()):
             assert time.monotonic() < until, "it never came true"
@@ -269,7 +271,7 @@ def make_server(
         max_num_seqs=max_num_seqs,
         max_num_batched_tokens=max_num_batched_tokens,
         max_model_len=max_model_len,
-        shutdown_timeout_s=config.pop("shutdown_timeout_s", 5.0),
+        shutdown_timeout_s=config.pop("shutdown_timeout_s", PATIENCE_S),
         drain_grace_s=config.pop("drain_grace_s", 0.0),
         **config,
     )

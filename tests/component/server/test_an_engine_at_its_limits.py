@@ -36,7 +36,7 @@ def test_probes_are_answered_while_a_step_takes_long(start) -> None:
     server.model.may_step.clear()
     with ThreadPoolExecutor(1) as pool:
         waiting = pool.submit(server.post, "/v1/completions", TEXT)
-        time.sleep(0.05)
+        server.eventually(lambda: server.process.service.serving().engine.num_unanswered == 1)
         for path in ("/livez", "/readyz", "/health", "/metrics"):
             began_s = time.process_time()
             assert server.http.get(server.url + path).status_code == 200

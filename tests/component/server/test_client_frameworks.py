@@ -43,7 +43,7 @@ def seen(run_server) -> dict[str, Any]:
     command = [str(python), str(Path(installed.__file__).parent / "frameworks.py"), server.url]
     offline = {"HTTPS_PROXY": NOBODY, "HTTP_PROXY": NOBODY, "NO_PROXY": "127.0.0.1"}
     ran = subprocess.run(
-        command, env=os.environ | offline, capture_output=True, text=True, timeout=90, check=False
+        command, env=os.environ | offline, capture_output=True, text=True, timeout=300, check=False
     )
     assert ran.returncode == 0, ran.stderr[-4000:]
     return {line["case"]: line["saw"] for line in map(json.loads, ran.stdout.splitlines())}

@@ -23,6 +23,9 @@ from headrace_engine.server.loading import load_model
 
 TOKEN = secrets.token_urlsafe(32)
 LONG = {"model": "alphabet", "prompt": "a", "max_tokens": 100, "ignore_eos": True}
+ENDLESS = {"max_tokens": 8000, "ignore_eos": True}
+"""More than is ever read, at `ROOM` for it."""
+ROOM = {"max_model_len": 8192, "num_blocks": 4096}
 
 
 def test_while_the_model_loads_it_is_live_and_not_ready(start) -> None:
@@ -53,7 +56,7 @@ def test_it_can_be_told_to_leave_while_the_model_loads(start) -> None:
     server = start(load=lambda model: may_load.wait() and model, wait=False)
     server.eventually(lambda: server.process is not None)
     server.terminate()
-    assert server.ended(2) == 0
+    assert server.ended() == 0
     may_load.set()
 
 
@@ -64,9 +67,9 @@ def test_a_model_that_cannot_be_loaded_ends_it_with_the_reason(start, caplog) ->
 
 
 def test_sigterm_finishes_what_is_in_flight(start) -> None:
-    server = start(step_s=0.005)
+    server = start(step_s=0.1)
     stream = server.client().completions.create(
-        model="alphabet", prompt="a", max_tokens=100, extra_body={"ignore_eos": True}, stream=True
+        model="alphabet", prompt="a", max_tokens=240, extra_body={"ignore_eos": True}, stream=True
     )
     chunks = iter(stream)
     next(chunks)
@@ -78,12 +81,13 @@ def test_sigterm_finishes_what_is_in_flight(start) -> None:
     assert late.headers["connection"] == "close"
     assert server.http.get(server.url + "/livez").status_code == 200
     assert server.metric("headrace_draining") == 1
+    server.model.step_s = 0.0
     assert [chunk.choices[0].finish_reason for chunk in chunks][-1] == "length"
     assert server.ended() == 0
 
 
 def test_in_the_grace_it_still_serves_what_is_routed_to_it(start) -> None:
-    server = start(drain_grace_s=60, shutdown_timeout_s=120)
+    server = start(drain_grace_s=600, shutdown_timeout_s=1200)
     assert server.http.get(server.url + "/readyz").status_code == 200
     server.terminate()
     server.eventually(lambda: server.http.get(server.url + "/readyz").status_code == 503)
@@ -94,21 +98,22 @@ def test_in_the_grace_it_still_serves_what_is_routed_to_it(start) -> None:
 
 
 def test_where_nobody_watches_its_readiness_it_leaves_at_once(start) -> None:
-    server = start(drain_grace_s=60, shutdown_timeout_s=120)
+    server = start(drain_grace_s=600, shutdown_timeout_s=1200)
     server.terminate()
-    assert server.ended(5) == 0
+    assert server.ended() == 0
 
 
 def test_sigterm_ends_a_longer_drain_by_its_own_deadline(start, tmp_path) -> None:
     (tmp_path / "token").write_text(TOKEN)
-    server = start(admin=AdminCredentials(token_file=tmp_path / "token"), step_s=0.01, shutdown_timeout_s=0.1)
-    answer = ThreadPoolExecutor(1).submit(server.post, "/v1/completions", LONG | {"max_tokens": 255})
+    admin = AdminCredentials(token_file=tmp_path / "token")
+    server = start(admin=admin, step_s=0.01, shutdown_timeout_s=0.1, **ROOM)
+    answer = ThreadPoolExecutor(1).submit(server.post, "/v1/completions", LONG | ENDLESS)
     server.eventually(lambda: server.metric("headrace_in_flight") == 1)
     call = {"headers": {"authorization": f"Bearer {TOKEN}"}, "json": {"timeout_s": 3600}}
     assert server.http.post(server.admin_url + "/v1/admin/drain", **call).status_code == 202
     server.terminate()
     assert answer.result().headers["x-headrace-reason"] == "shutting_down"
-    assert server.ended(5) == 0
+    assert server.ended() == 0
 
 
 def test_a_slow_reader_hears_the_end_of_its_stream(start, monkeypatch) -> None:
@@ -123,7 +128,7 @@ def test_a_slow_reader_hears_the_end_of_its_stream(start, monkeypatch) -> None:
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
         connection.connect(("127.0.0.1", int(server.url.rpartition(":")[2])))
         connection.sendall(f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body)
-        server.eventually(lambda: server.metric("headrace_requests_finished_total") == 8, timeout_s=20)
+        server.eventually(lambda: server.metric("headrace_requests_finished_total") == 8)
         server.terminate()
         for _ in range(40):
             connection.recv(1024)
@@ -142,7 +147,7 @@ def test_a_step_that_hangs_does_not_keep_the_process(start, monkeypatch) -> None
     ThreadPoolExecutor(1).submit(server.post, "/v1/completions", LONG)
     server.eventually(lambda: server.process.service.serving().engine.num_unanswered == 1)
     server.terminate()
-    assert server.ended(5) == 1
+    assert server.ended() == 1
 
 
 def test_a_step_that_never_ends_fails_livez_until_it_does(start, monkeypatch) -> None:
@@ -164,10 +169,8 @@ def test_a_step_that_never_ends_fails_livez_until_it_does(start, monkeypatch) ->
 
 def test_a_stream_that_is_cut_off_has_all_that_was_generated(start) -> None:
     """Tokens and the end may reach the handler together."""
-    server = start(step_s=0.005)
-    stream = server.client().completions.create(
-        model="alphabet", prompt="a", max_tokens=200, extra_body={"ignore_eos": True}, stream=True
-    )
+    server = start(step_s=0.005, **ROOM)
+    stream = server.client().completions.create(model="alphabet", prompt="a", extra_body=ENDLESS, stream=True)
     chunks = iter(stream)
     texts = [next(chunks).choices[0].text]
     steps, may_go_on = len(server.model.plans), threading.Event()
@@ -183,11 +186,9 @@ def test_a_stream_that_is_cut_off_has_all_that_was_generated(start) -> None:
 
 @pytest.mark.parametrize("again", [False, True], ids=["deadline", "second signal"])
 def test_a_stream_that_outlasts_the_drain_ends_with_a_terminal_event(start, again) -> None:
-    server = start(step_s=0.01, shutdown_timeout_s=60 if again else 0.2, max_model_len=8192, num_blocks=4096)
-    whole = ThreadPoolExecutor(1).submit(server.post, "/v1/completions", LONG | {"max_tokens": 8000})
-    stream = server.client().completions.create(
-        model="alphabet", prompt="a", max_tokens=8000, extra_body={"ignore_eos": True}, stream=True
-    )
+    server = start(step_s=0.01, shutdown_timeout_s=600 if again else 0.2, **ROOM)
+    whole = ThreadPoolExecutor(1).submit(server.post, "/v1/completions", LONG | ENDLESS)
+    stream = server.client().completions.create(model="alphabet", prompt="a", extra_body=ENDLESS, stream=True)
     chunks = iter(stream)
     next(chunks)
     server.eventually(lambda: server.metric("headrace_in_flight") == 2)
@@ -214,13 +215,15 @@ def test_a_drain_by_the_admin_port_leaves_the_process_running(start, tmp_path) -
     for body in ({"timeout_s": -1}, {"timeout_s": "5"}, {"timeout_s": True}, {"timeout": 5}):
         refused = server.http.post(url, headers=headers, json=body)
         assert (refused.status_code, refused.json()["error"]["param"]) == (400, next(iter(body)))
+    server.model.may_step.clear()
     answer = ThreadPoolExecutor(1).submit(server.post, "/v1/completions", LONG)
-    server.eventually(lambda: server.metric("headrace_in_flight") == 1)
+    server.eventually(lambda: server.process.service.serving().engine.num_unanswered == 1)
     for _ in range(2):
-        accepted = server.http.post(url, headers=headers, json={"timeout_s": 30})
+        accepted = server.http.post(url, headers=headers, json={"timeout_s": 300})
         assert accepted.status_code == 202
         assert accepted.json()["draining"] is True
     assert server.http.get(server.url + "/readyz").json() == {"status": "draining"}
+    server.model.may_step.set()
     assert answer.result().status_code == 200
     drained = {"draining": True, "in_flight": 0, "drained": True}
     server.eventually(lambda: server.http.get(url, headers=headers).json() == drained)
@@ -229,10 +232,8 @@ def test_a_drain_by_the_admin_port_leaves_the_process_running(start, tmp_path) -
 
 
 def test_a_failed_step_is_told_to_every_client_and_ends_the_process(start, caplog) -> None:
-    server = start(step_s=0.01)
-    stream = server.client().completions.create(
-        model="alphabet", prompt="a", max_tokens=200, extra_body={"ignore_eos": True}, stream=True
-    )
+    server = start(step_s=0.01, **ROOM)
+    stream = server.client().completions.create(model="alphabet", prompt="a", extra_body=ENDLESS, stream=True)
     chunks = iter(stream)
     next(chunks)
     poisoned = server.post("/v1/completions", LONG | {"prompt": "the secret prompt is ~"})
@@ -263,8 +264,6 @@ def test_the_command_serves_a_real_model_and_drains_on_sigterm(tiny_model_dir) -
         os.kill(pid, signal.SIGTERM)
         os.kill(core, signal.SIGINT)
     assert [chunk.choices[0].finish_reason for chunk in stream][-1] == "length"
-    began = time.monotonic()
     assert served.ended() == 0
-    assert time.monotonic() - began < 10
     assert served.told("exit")["code"] == 0
     assert not is_running(core)

@@ -84,7 +84,7 @@ class Run:
         if isinstance(self.process, installed.NotInstalledError):
             installed.leave_out(self.process)
         if not self.lines:
-            told, errors = self.process.communicate(timeout=90)
+            told, errors = self.process.communicate(timeout=300)
             assert self.process.returncode == 0, errors[-4000:]
             self.lines = {case["name"]: {} for case in CASES}
             for line in map(json.loads, told.splitlines()):

@@ -37,7 +37,7 @@ def test_it_is_ready_within_eight_seconds_of_work_and_listens_at_its_port_alone(
         assert "libtorch" not in maps(served.http.pid)
     finally:
         served.http.send_signal(signal.SIGTERM)
-        assert served.ended(30) == 0
+        assert served.ended() == 0
 
 
 def test_the_core_loads_no_http(tiny_model_dir) -> None:

@@ -89,7 +89,7 @@ def test_every_answer_is_as_the_document_says(case, server, session, outcomes) -
     fits = case.meta.generation.mode is GenerationMode.POSITIVE
     if fits and isinstance(case.body, dict):
         go_together(case)
-    response = case.call(base_url=server.url, session=session, timeout=20)
+    response = case.call(base_url=server.url, session=session, timeout=60)
     case.validate_response(response)
     outcomes[case.path, fits, response.status_code] += 1
     if response.status_code == 400 and case.method == "POST":

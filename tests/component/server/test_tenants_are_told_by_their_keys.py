@@ -133,11 +133,11 @@ def test_a_file_that_cannot_be_meant_is_refused(tmp_path, document) -> None:
 
 class TestDeadlinesAndClasses:
     def test_a_client_shortens_its_time_in_the_queue(self, start) -> None:
-        server = start(max_num_seqs=1, step_s=0.01)
+        server = start(max_num_seqs=1, step_s=0.1)
         with server.http.stream(
             "POST",
             server.url + "/v1/completions",
-            json=BODY | {"max_tokens": 40, "ignore_eos": True, "stream": True},
+            json=BODY | {"max_tokens": 200, "ignore_eos": True, "stream": True},
         ) as first:
             lines = first.iter_lines()
             assert next(lines)

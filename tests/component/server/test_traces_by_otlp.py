@@ -178,7 +178,7 @@ def test_a_collector_that_is_gone_costs_no_request_and_no_exit(start) -> None:
     engine = start(otlp_traces_endpoint="http://127.0.0.1:9")
     assert ask(engine).status_code == 200
     engine.terminate()
-    assert engine.ended(20) == 0
+    assert engine.ended() == 0
 
 
 def test_an_engine_that_does_not_export_loads_no_sdk() -> None:
