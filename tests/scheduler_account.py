@@ -151,7 +151,8 @@ class Account:
         assert snapshot.accepted_total == len(self.accepted)
         assert snapshot.finished_total == len(self.finished)
         assert snapshot.num_newcomers == len(newcomers)
-        assert snapshot.waiting_tokens == sum(len(request.prompt_token_ids) for request in newcomers)
+        prompts = [request.prompt_token_ids for request in newcomers if not request.leader]
+        assert snapshot.waiting_tokens == sum(map(len, prompts))
         oldest_s = max((now_s - request.arrival_s for request in newcomers), default=None)
         assert snapshot.oldest_waiting_age_s == oldest_s
         preemptions = sum(request.preemptions for request in live)

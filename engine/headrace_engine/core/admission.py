@@ -2,12 +2,14 @@
 
 Counted are newcomers, those accepted and not yet scheduled for the first time; a preempted request was
 admitted before and never counts against them. A newcomer that finds a free slot and no backlog does not
-queue, so the bounds do not apply to it: a bound of 0 means "serve at once or refuse". Counts are exact; the
-step loop's thread owns them.
+queue, so the bounds do not apply to it: a bound of 0 means "serve at once or refuse". Nor do they to the
+requests of one answer that find nobody running: none is so large that it would be refused for ever. A prompt
+that outputs share counts once. Counts are exact; the step loop's thread owns them.
 """
 
 import math
 from collections import Counter, OrderedDict
+from collections.abc import Sequence
 
 from headrace_engine.core.contract import Terms
 from headrace_engine.core.drain_rate import DrainRate
@@ -51,6 +53,10 @@ def presumption(request: Request, terms: Terms) -> Rejection | None:
     )
 
 
+def _tokens(request: Request) -> int:
+    return 0 if request.leader else len(request.prompt_token_ids)
+
+
 class Admission:
     """Newcomers and the rate at which they are scheduled."""
 
@@ -74,22 +80,25 @@ class Admission:
     def num_newcomers(self) -> int:
         return len(self._newcomers)
 
-    def refuse(self, request: Request, limits: Limits, terms: Terms, free_slots: int) -> Rejection | None:
-        """Why the queue does not take a request; None if it does.
+    def refuse(
+        self, requests: Sequence[Request], limits: Limits, terms: Terms, free_slots: int, *, alone: bool
+    ) -> Rejection | None:
+        """Why the queue does not take these requests of one tenant; None if it takes them all.
 
-        Its tenant's own bounds come first: a tenant that fills them leaves the queue to the others.
-        `free_slots` are those that both the engine and the tenant have left.
+        The tenant's own bounds come first: a tenant that fills them leaves the queue to the others.
+        `free_slots` are those that both the engine and the tenant have left; `alone` is who finds nobody
+        running.
         """
+        tenant, tokens, num = requests[0].tenant, sum(map(_tokens, requests)), len(requests)
         served_at_once = 0 if self._backlogged else max(0, free_slots)
-        queued = len(self._newcomers) - served_at_once
-        if queued < 0 and not self._newcomers:
+        if not self._newcomers and served_at_once >= (1 if alone else num):
             return None
-        tenant, tokens = request.tenant, len(request.prompt_token_ids)
+        queued = len(self._newcomers) - served_at_once
         queued_of_tenant = self._requests_of[tenant] - served_at_once
         bounds = (
-            ("tenant_queue_full_requests", queued_of_tenant + 1, terms.max_num_queued_reqs),
+            ("tenant_queue_full_requests", queued_of_tenant + num, terms.max_num_queued_reqs),
             ("tenant_queue_full_tokens", self._tokens_of[tenant] + tokens, terms.max_num_queued_tokens),
-            ("queue_full_requests", queued + 1, limits.max_num_queued_reqs),
+            ("queue_full_requests", queued + num, limits.max_num_queued_reqs),
             ("queue_full_tokens", self.waiting_tokens + tokens, limits.max_num_queued_tokens),
         )
         for reason, wanted, most in bounds:
@@ -109,7 +118,7 @@ class Admission:
         self._count(request, -1)
         if scheduled:
             self._left_requests += 1
-            self._left_tokens += len(request.prompt_token_ids)
+            self._left_tokens += _tokens(request)
         elif not self._newcomers:
             self._backlogged = False
 
@@ -126,7 +135,7 @@ class Admission:
         return None if oldest is None else now_s - oldest.arrival_s
 
     def _count(self, request: Request, change: int) -> None:
-        tokens = change * len(request.prompt_token_ids)
+        tokens = change * _tokens(request)
         self.waiting_tokens += tokens
         self._requests_of[request.tenant] += change
         self._tokens_of[request.tenant] += tokens

@@ -79,7 +79,7 @@ class Lifecycle:
             self.prefix_query_tokens += len(request.prompt_token_ids)
             self.prefix_hit_tokens += request.cached_tokens
             self.queue.leave(request, scheduled=True)
-            self.deadlines.forget(request)
+            self.deadlines.met(request)
             queue_time_s = now_s - request.arrival_s
             self._notices.append(Scheduled(request.request_id, queue_time_s, request.cached_tokens))
 

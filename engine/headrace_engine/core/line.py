@@ -3,6 +3,7 @@
 Budget, slots and blocks hold back everybody, so their head is waited for. A step key holds back only those
 with another key: up to `MAX_ASIDE` of them stand aside while others are admitted, `MAX_PASSES` at most before
 the oldest of them. Then nobody passes any more until it was admitted, so it is delayed and not starved.
+Whoever outranks one that stands aside never waited for it: it goes first, and is no pass.
 
 A tenant's own cap holds back that tenant alone, and as many as may be of its requests are parked, by class
 and arrival. For each of its requests that ends one comes back into the policy's order. So while some are
@@ -46,9 +47,25 @@ class Line:
     def candidates(self, now_s: float) -> Iterator[Request]:
         """Those to try, in order. Each is removed or set aside before the next is asked for."""
         self._bring_back(now_s)
-        yield from list(self._aside.values())
+        for aside in list(self._aside.values()):
+            while (head := self._policy.peek(now_s)) is not None and self._policy.outranks(head, aside):
+                yield head
+            yield aside
         while (head := self._policy.peek(now_s)) is not None:
             yield head
+
+    def foremost(self, now_s: float, fits: Callable[[Request], bool]) -> Request | None:
+        """The first to be tried of those that no constraint of their own holds back."""
+        self._bring_back(now_s)
+        head = self._policy.peek(now_s)
+        for aside in self._aside.values():
+            if head is not None and self._policy.outranks(head, aside):
+                break
+            if fits(aside):
+                return aside
+            if self._passes >= MAX_PASSES:
+                return None
+        return head if head is not None and fits(head) else None
 
     def set_aside(self, request: Request) -> bool:
         """Let others pass a candidate that its own constraint holds back; False if they may not."""
@@ -96,7 +113,8 @@ class Line:
 
     def admit(self, request: Request) -> None:
         """Let a candidate go that was admitted."""
-        if self._aside and request is not next(iter(self._aside.values())):
+        oldest = next(iter(self._aside.values()), request)
+        if request is not oldest and not self._policy.outranks(request, oldest):
             self._passes += 1
         self.remove(request)
 

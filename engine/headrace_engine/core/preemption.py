@@ -50,10 +50,10 @@ def make_way(life: Lifecycle, limits: Limits, now_s: float, *, short_of_blocks: 
     if free_slots < 0 or (free_slots and not short_of_blocks):
         return []
     lacks_slot = not free_slots
-    head = next(life.waiting.candidates(now_s), None)
+    head = life.waiting.foremost(
+        now_s, lambda waiting: life.running.admits_key(waiting.step_key, limits.max_step_keys)
+    )
     if head is None or life.holds_tenant(head.tenant):
-        return []
-    if not life.running.admits_key(head.step_key, limits.max_step_keys):
         return []
     preempted: list[str] = []
     while worse := [

@@ -63,6 +63,10 @@ class Request:
     """First token wanted by then: a matter of order alone."""
     leader: str = ""
     """The request whose prompt this one shares: it waits until that one has computed it, or ended."""
+    group: str = ""
+    """Requests of one answer: taken in together or not at all, and in time once one of them was scheduled.
+    Empty: it is alone.
+    """
     block_salt: bytes = b""
     """Requests share cached blocks only with equal salts (`prefix.block_salt`)."""
     step_key: str = ""

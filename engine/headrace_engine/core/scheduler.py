@@ -130,12 +130,14 @@ class Scheduler:
 
     def submit(self, request: Request, now_s: float) -> Rejection | None:
         """Take a request into the queue, or say why not. An accepted one ends in exactly one `Finished`."""
-        rejection = self._refuse(request)
+        return self.submit_together([request], now_s)
+
+    def submit_together(self, requests: Sequence[Request], now_s: float) -> Rejection | None:
+        """Take a group of one tenant's requests into the queue, all or none of them."""
+        rejection = self._refuse(requests)
         if rejection is None:
-            longest = len(request.prompt_token_ids) + request.max_tokens
-            request.token_limit = min(longest, most_total_tokens(self._capacity))
-            request.past = Past.of(request.prompt_token_ids) if request.sampling.steering else None
-            self._life.enter(request, now_s)
+            for request in requests:
+                self._enter(request, now_s)
         return rejection
 
     def abort(self, request_id: str, reason: FinishReason = FinishReason.ABORT) -> Finished | None:
@@ -252,17 +254,26 @@ class Scheduler:
             prefix_hit_tokens_total=life.prefix_hit_tokens,
         )
 
-    def _refuse(self, request: Request) -> Rejection | None:
+    def _enter(self, request: Request, now_s: float) -> None:
+        longest = len(request.prompt_token_ids) + request.max_tokens
+        request.token_limit = min(longest, most_total_tokens(self._capacity))
+        request.past = Past.of(request.prompt_token_ids) if request.sampling.steering else None
+        self._life.enter(request, now_s)
+
+    def _refuse(self, requests: Sequence[Request]) -> Rejection | None:
         if self._closed:
             return Rejection("draining", "This engine is shutting down. Send the request to another.")
-        if self._life.is_served(request.request_id):
-            return Rejection("duplicate_id", f"A request with the id {request.request_id} is being served.")
-        running, terms = self._life.running, self._life.tenants.contract.of(request.tenant)
+        tenant = requests[0].tenant
+        running, terms = self._life.running, self._life.tenants.contract.of(tenant)
+        for request in requests:
+            if self._life.is_served(name := request.request_id):
+                return Rejection("duplicate_id", f"A request with the id {name} is being served.")
+            if refused := misfit(request, self._capacity) or presumption(request, terms):
+                return refused
         free_slots = self._limits.max_num_seqs - len(running)
         if terms.max_num_seqs is not None:
-            free_slots = min(free_slots, terms.max_num_seqs - running.num_of(request.tenant))
-        refused = misfit(request, self._capacity) or presumption(request, terms)
-        return refused or self._life.queue.refuse(request, self._limits, terms, free_slots)
+            free_slots = min(free_slots, terms.max_num_seqs - running.num_of(tenant))
+        return self._life.queue.refuse(requests, self._limits, terms, free_slots, alone=not len(running))
 
     def _close_plan(self, plan: Plan) -> list[Event]:
         assert plan is self._under_way, "this plan is not the one under way"

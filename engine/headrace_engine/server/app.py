@@ -15,6 +15,7 @@ from starlette.requests import ClientDisconnect
 from starlette.responses import Response
 from starlette.types import ASGIApp
 
+from headrace_engine.link.client import CoreLostError
 from headrace_engine.server.admin_auth import AdminAuth
 from headrace_engine.server.admin_routes import AdminCalls, drain_routes, limit_routes
 from headrace_engine.server.drain import Drain
@@ -24,7 +25,7 @@ from headrace_engine.server.health_routes import health_routes
 from headrace_engine.server.openai_routes import openai_routes
 from headrace_engine.server.openapi_routes import openapi_routes
 from headrace_engine.server.responses import CLIENT_CLOSED_REQUEST, error_response
-from headrace_engine.server.service import Service
+from headrace_engine.server.service import Service, restarting
 from headrace_engine.server.telemetry_routes import telemetry_routes
 from headrace_engine.server.tokenize_routes import tokenize_routes
 from headrace_engine.telemetry.logs import request_id_in_log
@@ -78,6 +79,7 @@ def _guarded(
     for router in routers:
         app.include_router(router)
     app.add_exception_handler(ApiError, _api_error)
+    app.add_exception_handler(CoreLostError, _restarting)
     app.add_exception_handler(HTTPException, _no_such_route)
     app.add_exception_handler(RequestValidationError, _bad_request)
     app.add_exception_handler(ClientDisconnect, _client_left)
@@ -93,6 +95,11 @@ def _guarded(
 async def _api_error(_request: Request, error: Exception) -> Response:
     assert isinstance(error, ApiError)
     return error_response(error)
+
+
+async def _restarting(_request: Request, _error: Exception) -> Response:
+    """The core is gone while something was asked of it: what every other request is told from now on."""
+    return error_response(restarting())
 
 
 async def _no_such_route(request: Request, error: Exception) -> Response:

@@ -72,6 +72,7 @@ def engine_requests(
                 sampling=_sampling(wanted, steering, seeds, index),
                 stop_token_ids=stop_ids,
                 leader=leader,
+                group=answer_id,
             )
             _claim(request, wanted)
             requests.append(request)

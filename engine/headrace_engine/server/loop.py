@@ -176,6 +176,17 @@ class StepLoop:
             self._report(turn)
 
 
+def _groups(requests: Sequence[Request]) -> list[list[Request]]:
+    """Neighbors of the same group together."""
+    groups: list[list[Request]] = []
+    for request in requests:
+        if groups and request.group and request.group == groups[-1][0].group:
+            groups[-1].append(request)
+        else:
+            groups.append([request])
+    return groups
+
+
 class _Turn:
     """What one turn gathers; the commands of the inbox are its methods."""
 
@@ -189,12 +200,12 @@ class _Turn:
         self.step: Step | None = None
 
     def submit(self, requests: Sequence[Request]) -> None:
-        for request in requests:
-            rejection = self._scheduler.submit(request, self.now_s)
+        for together in _groups(requests):
+            rejection = self._scheduler.submit_together(together, self.now_s)
             if rejection is None:
-                self.accepted.append(request)
+                self.accepted += together
             else:
-                self.rejected.append((request, rejection))
+                self.rejected += [(request, rejection) for request in together]
 
     def abort(self, request_ids: Sequence[str], reason: FinishReason) -> None:
         ended = (self._scheduler.abort(request_id, reason) for request_id in request_ids)

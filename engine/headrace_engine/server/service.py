@@ -10,7 +10,7 @@ from headrace_engine.server.api_keys import ApiKeys
 from headrace_engine.server.body import Bodies
 from headrace_engine.server.claim import Claim
 from headrace_engine.server.engine import Engine
-from headrace_engine.server.errors import invalid, unavailable
+from headrace_engine.server.errors import ApiError, invalid, unavailable
 from headrace_engine.server.http_limits import HttpLimits
 from headrace_engine.server.json_shape import BodyBounds
 from headrace_engine.server.prompts import Prompts
@@ -115,7 +115,12 @@ class Service:
     def serving(self) -> Serving:
         """Raises `ApiError` (503) while there is nothing to serve with."""
         if self.phase is Phase.FAILED:
-            raise unavailable("restarting", "The engine failed and is restarting.", LOADING_RETRY_S)
+            raise restarting()
         if self._serving is None:
             raise unavailable("loading", "The model is being loaded.", LOADING_RETRY_S)
         return self._serving
+
+
+def restarting() -> ApiError:
+    """What a request is told while the engine's process ends."""
+    return unavailable("restarting", "The engine failed and is restarting.", LOADING_RETRY_S)

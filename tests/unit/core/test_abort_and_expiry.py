@@ -119,3 +119,26 @@ def test_a_row_without_a_sampled_token_ends_its_request_alone(make_loop):
     assert loop.finished["a"].reason is FinishReason.ERROR
     loop.drain()
     assert loop.finished["b"].output_tokens == 2
+
+
+def test_a_group_is_in_time_once_one_of_it_was_scheduled(make_loop):
+    loop = make_loop(max_num_seqs=1)
+    for name in "abc":
+        loop.submit(name, 4, max_tokens=5, queue_deadline_s=0.03, group="g")
+    loop.submit("other", 4, queue_deadline_s=0.03, group="h")
+    loop.drain()
+    reasons = {name: loop.finished[name].reason for name in loop.finished}
+    assert reasons == dict.fromkeys("abc", FinishReason.LENGTH) | {"other": FinishReason.EXPIRED}
+    assert not loop.scheduler._life.deadlines._groups
+
+
+def test_a_group_of_which_none_was_scheduled_in_time_expires_at_once(make_loop):
+    loop = make_loop(max_num_seqs=1)
+    loop.submit("running", 4, max_tokens=50)
+    loop.step()
+    for name in "abc":
+        loop.submit(name, 4, queue_deadline_s=0.03, group="g")
+    loop.scheduler.abort("b")
+    loop.steps(3)
+    assert {loop.finished[name].reason for name in "ac"} == {FinishReason.EXPIRED}
+    assert not loop.scheduler._life.deadlines._groups

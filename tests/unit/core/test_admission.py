@@ -2,6 +2,8 @@
 
 import pytest
 
+from headrace_engine.core.request import Request
+
 
 def test_a_prompt_that_can_never_fit_is_refused_at_once(make_loop):
     loop = make_loop(num_blocks=2, block_size=4, max_model_len=100)
@@ -167,3 +169,61 @@ def test_retry_after_follows_a_queue_that_became_faster(make_loop):
         while loop.submit(f"fast-{number}", 4, max_tokens=20) is not None:
             loop.step()
     assert loop.submit("late", 4).retry_after_s == pytest.approx(2.0, rel=0.1)
+
+
+def group(size, tokens=4, **fields):
+    ids = tuple(range(tokens))
+    return [Request(f"g{place}", ids, 8, 0.0, group="g", **fields) for place in range(size)]
+
+
+def test_a_group_is_taken_whole_or_not_at_all(make_loop):
+    loop = make_loop(max_num_seqs=3, max_num_queued_reqs=1)
+    loop.submit("running", 4)
+    loop.step()
+    assert loop.scheduler.submit_together(group(4), loop.now_s).reason == "queue_full_requests"
+    assert loop.snapshot.num_newcomers == 0
+    assert loop.scheduler.submit_together(group(3), loop.now_s) is None
+
+
+def test_a_group_that_finds_nobody_running_is_never_too_large_for_the_queue(make_loop):
+    loop = make_loop(max_num_seqs=2, max_num_queued_reqs=0, max_num_queued_tokens=0)
+    assert loop.scheduler.submit_together(group(5), loop.now_s) is None
+    assert loop.submit("behind", 4).reason == "queue_full_requests"
+    loop.drain()
+    assert len(loop.finished) == 5
+    loop.step()
+    assert loop.submit("later", 4) is None
+
+
+def test_one_that_can_never_fit_refuses_its_group(make_loop):
+    loop = make_loop(max_model_len=16)
+    together = [*group(2), Request("long", tuple(range(20)), 8, 0.0, group="g")]
+    assert loop.scheduler.submit_together(together, loop.now_s).reason == "never_fits"
+    assert not loop.scheduler.has_work()
+
+
+def test_outputs_that_share_a_prompt_queue_its_tokens_once(make_loop):
+    loop = make_loop(max_num_seqs=1, max_num_queued_tokens=20)
+    loop.submit("running", 4)
+    loop.step()
+    assert loop.submit("first", 15) is None
+    for name in "bcd":
+        assert loop.submit(name, loop.requests["first"].prompt_token_ids, leader="first") is None
+    assert loop.snapshot.waiting_tokens == 15
+    loop.drain()
+    assert loop.snapshot.waiting_tokens == 0
+
+
+def test_a_process_that_was_stopped_takes_no_longer_to_drain(make_loop):
+    """The steps around the stop tell the rate; the minute in between tells nothing of it."""
+    loop = make_loop(max_num_seqs=1, max_num_queued_reqs=10)
+    for number in range(40):
+        while loop.submit(f"r{number}", 4, max_tokens=50) is not None:
+            loop.step()
+    loop.now_s += 60.0
+    while loop.snapshot.num_newcomers < 10:
+        loop.submit(f"more{loop.snapshot.num_newcomers}", 4, max_tokens=50)
+    loop.steps(60)
+    while loop.snapshot.num_newcomers < 10:
+        loop.submit(f"again{loop.snapshot.num_newcomers}", 4, max_tokens=50)
+    assert loop.submit("late", 4).retry_after_s == pytest.approx(5.0, rel=0.3)
