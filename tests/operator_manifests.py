@@ -74,6 +74,17 @@ BAD_SPECS: dict[str, tuple[dict[str, Any], str]] = {
         {"scaling": {"scaleDown": {"stabilization": "-5m"}}},
         "spec.scaling.scaleDown.stabilization",
     ),
+    "step up of nothing": ({"scaling": {"scaleUp": {"maxStepPods": 0}}}, "spec.scaling.scaleUp.maxStepPods"),
+    "step up by less": (
+        {"scaling": {"scaleUp": {"maxStepPercent": -50}}},
+        "spec.scaling.scaleUp.maxStepPercent",
+    ),
+    "step down of nothing": (
+        {"scaling": {"scaleDown": {"maxStepPods": 0}}},
+        "spec.scaling.scaleDown.maxStepPods",
+    ),
+    "period of a week": ({"scaling": {"scaleDown": {"period": "168h"}}}, "spec.scaling.scaleDown.period"),
+    "period as a number": ({"scaling": {"scaleDown": {"period": "120"}}}, "spec.scaling.scaleDown.period"),
     "Auto without a target": ({"slo": {"ttft": None, "itl": None}}, "spec.slo"),
     "bound above capacity": (
         {"tuning": {"bounds": {"maxNumSeqs": {"max": 32}}}},

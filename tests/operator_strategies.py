@@ -72,8 +72,16 @@ def spec_documents(draw: st.DrawFn) -> dict[str, Any]:
             "mode": draw(st.sampled_from(["Auto", "Recommend", "Fixed", "External"])),
             "minReplicas": low,
             "maxReplicas": high,
-            "scaleUp": {"stabilization": draw(st.sampled_from(["0s", "30s"]))},
-            "scaleDown": {"stabilization": draw(st.sampled_from(["0s", "1m"]))},
+            "scaleUp": {
+                "stabilization": draw(st.sampled_from(["0s", "30s"])),
+                "maxStepPods": draw(st.integers(1, 3)),
+                "maxStepPercent": draw(st.sampled_from([0, 50, 200])),
+            },
+            "scaleDown": {
+                "stabilization": draw(st.sampled_from(["0s", "1m"])),
+                "maxStepPods": draw(st.integers(1, 3)),
+                "period": draw(st.sampled_from(["0s", "2m"])),
+            },
         },
         "tuning": {
             "mode": draw(st.sampled_from(["Auto", "Recommend", "Off"])),
@@ -214,6 +222,7 @@ def statuses(draw: st.DrawFn) -> dict[str, Any]:
     times = st.none() | st.sampled_from(
         ["2027-01-15T07:00:00Z", "2027-01-15T07:59:50Z", "2099-01-01T00:00:00Z"]
     )
+    levels = st.fixed_dictionaries({"replicas": st.integers(0, 9), "since": times})
     settings = st.fixed_dictionaries(
         {
             "replicas": st.integers(0, 9),
@@ -238,7 +247,11 @@ def statuses(draw: st.DrawFn) -> dict[str, Any]:
     return {
         "desiredReplicas": draw(st.none() | st.integers(0, 50)),
         "activeLimits": draw(st.none() | settings),
-        "pressure": {"overloadedSince": draw(times), "slackSince": draw(times)},
+        "pressure": {
+            "overloadedSince": draw(times),
+            "enough": draw(st.lists(levels, max_size=3)),
+            "scaledDownAt": draw(times),
+        },
         "history": draw(st.lists(changes, max_size=3)),
     }
 

@@ -101,7 +101,7 @@ def test_defaults_are_seen_after_apply(api):
     spec = json.loads(api.kubectl("get", "infs", "least", "-o", "json"))["spec"]
     assert spec["engine"]["limits"] == {"maxNumSeqs": 256, "maxNumBatchedTokens": 8192}
     assert spec["slo"] == {"attainment": "0.95", "window": "5m"}
-    assert spec["scaling"]["scaleDown"] == {"stabilization": "5m"}
+    assert spec["scaling"]["scaleDown"] == {"stabilization": "5m", "maxStepPods": 1, "period": "2m"}
     assert spec["tuning"]["mode"] == "Recommend"
     api.kubectl("delete", "infs", "least")
 

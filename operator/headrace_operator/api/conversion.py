@@ -18,6 +18,8 @@ from headrace_operator.api.spec import (
     Rollout,
     RolloutStrategy,
     Runtime,
+    ScaleDown,
+    ScaleUp,
     Scaling,
     ScalingMode,
     ServiceSpec,
@@ -131,8 +133,16 @@ def _scaling(part: ScalingPart, engine: EnginePart) -> Scaling:
         max_replicas=min(most, affordable),
         headroom_ratio=float(part.headroom),
         is_bound_by_gpus=affordable < most,
-        scale_up_stabilization_s=duration_s(part.scale_up.stabilization),
-        scale_down_stabilization_s=duration_s(part.scale_down.stabilization),
+        scale_up=ScaleUp(
+            stabilization_s=duration_s(part.scale_up.stabilization),
+            step_pods=part.scale_up.max_step_pods,
+            step_ratio=part.scale_up.max_step_percent / 100,
+        ),
+        scale_down=ScaleDown(
+            stabilization_s=duration_s(part.scale_down.stabilization),
+            step_pods=part.scale_down.max_step_pods,
+            period_s=duration_s(part.scale_down.period),
+        ),
     )
 
 

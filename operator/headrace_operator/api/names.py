@@ -30,6 +30,10 @@ ADMIN_KEYS_HASH_ANNOTATION = f"{GROUP}/admin-keys-hash"
 """On the pod template: engines read the public keys when they start, so other keys need other pods."""
 TEMPLATE_HASH_ANNOTATION = f"{GROUP}/template-hash"
 """On the pod template and its pods: the digest of the rest of the template, to tell whose a pod is."""
+APPROVE_ANNOTATION = f"{GROUP}/approve"
+"""On an InferenceService: the id of the recommendation that a person approves, or `next`."""
+PAUSED_ANNOTATION = f"{GROUP}/paused"
+"""On an InferenceService: anything but `false` is `spec.paused`."""
 LEFT_ALONE = {
     "karpenter.sh/do-not-disrupt": "true",
     "cluster-autoscaler.kubernetes.io/safe-to-evict": "false",

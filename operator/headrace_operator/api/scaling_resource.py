@@ -7,20 +7,36 @@ from pydantic import Field
 from headrace_operator.api.fields import Duration, Ratio, Replicas, ratio_within, within
 from headrace_operator.api.rules import Part, Rule, of_defaults
 
+StepPods = Annotated[int, Field(ge=1, le=1_000)]
+
 
 class ScaleUpPart(Part):
-    """When a replica is added."""
+    """When replicas are added, and how many at a time."""
 
     stabilization: Annotated[Duration, within("0s", "1h", "scaling.scaleUp.stabilization")] = Field(
-        "30s", description="How long the overload must last before a replica is added."
+        "30s", description="How long the overload must last before replicas are added."
+    )
+    max_step_pods: StepPods = Field(
+        4, description="Most replicas that one step adds, where maxStepPercent does not allow more."
+    )
+    max_step_percent: Annotated[int, Field(ge=0, le=1_000)] = Field(
+        100,
+        description="Most that one step adds in percent of the replicas there are, where maxStepPods does "
+        "not allow more. 0: maxStepPods alone counts.",
     )
 
 
 class ScaleDownPart(Part):
-    """When a replica is removed."""
+    """When replicas are removed, how many at a time and how often."""
 
     stabilization: Annotated[Duration, within("0s", "24h", "scaling.scaleDown.stabilization")] = Field(
-        "5m", description="How long one replica less must have been enough before one is drained and removed."
+        "5m",
+        description="How long fewer replicas must have been enough before one is drained and removed. The "
+        "most that were needed in this time stay.",
+    )
+    max_step_pods: StepPods = Field(1, description="Most replicas that are removed in one period.")
+    period: Annotated[Duration, within("0s", "24h", "scaling.scaleDown.period")] = Field(
+        "2m", description="Least time between two removals."
     )
 
 
@@ -59,5 +75,7 @@ class ScalingPart(Part):
     gpu_budget: Annotated[int, Field(ge=1, le=16_000)] | None = Field(
         None, description="Most GPUs that the service may hold, all replicas together."
     )
-    scale_up: ScaleUpPart = of_defaults(ScaleUpPart, "When a replica is added.")
-    scale_down: ScaleDownPart = of_defaults(ScaleDownPart, "When a replica is removed.")
+    scale_up: ScaleUpPart = of_defaults(ScaleUpPart, "When replicas are added, and how many at a time.")
+    scale_down: ScaleDownPart = of_defaults(
+        ScaleDownPart, "When replicas are removed, how many at a time and how often."
+    )

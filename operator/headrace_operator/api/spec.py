@@ -113,12 +113,28 @@ class Slo:
 
 
 @dataclass(frozen=True, slots=True)
+class ScaleUp:
+    stabilization_s: float
+    step_pods: int
+    step_ratio: float
+    """Of the replicas there are. The larger of the two bounds a step."""
+
+
+@dataclass(frozen=True, slots=True)
+class ScaleDown:
+    stabilization_s: float
+    step_pods: int
+    period_s: float
+    """Between two removals of at most `step_pods`."""
+
+
+@dataclass(frozen=True, slots=True)
 class Scaling:
     mode: ScalingMode
     min_replicas: int
     max_replicas: int
-    scale_up_stabilization_s: float
-    scale_down_stabilization_s: float
+    scale_up: ScaleUp
+    scale_down: ScaleDown
     headroom_ratio: float
     """Of each limit, that the replicas left must have free before one is removed."""
     is_bound_by_gpus: bool

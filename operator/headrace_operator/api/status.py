@@ -11,7 +11,7 @@ from typing import Any
 
 from headrace_operator.api.rollout_memory import RolloutMemory
 from headrace_operator.api.spec import Limits
-from headrace_operator.api.vocabulary import Action, Outcome, Reason
+from headrace_operator.api.vocabulary import Action, ApprovalOutcome, Bound, Outcome, Reason
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +49,8 @@ class Rejection:
     action: Action
     word: str
     message: str
+    limited_by: Bound | None = None
+    """The field of the spec that stands against it, where it is one of the pace."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +73,38 @@ class Change:
     inputs: tuple[Input, ...] = ()
     rejections: tuple[Rejection, ...] = ()
     """What was considered instead, when it was taken."""
+    approved: bool = False
+    """By a person, where it was only recommended."""
+
+
+@dataclass(frozen=True, slots=True)
+class Recommended:
+    """The recommendation that a person was shown last."""
+
+    since_s: float
+    action: Action
+    after: Setting
+
+
+@dataclass(frozen=True, slots=True)
+class Approval:
+    """What a person asked for by annotation, and what became of it."""
+
+    value: str
+    outcome: ApprovalOutcome
+    message: str
+
+    @property
+    def is_applied(self) -> bool:
+        return self.outcome is ApprovalOutcome.APPLIED
+
+
+@dataclass(frozen=True, slots=True)
+class Enough:
+    """Since when so many replicas have been enough without a break."""
+
+    replicas: int
+    since_s: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,12 +119,18 @@ class Previous:
     slo_key: str | None = None
     """The targets that `slo_since_s` is about."""
     slo_since_s: float | None = None
+    slo_targets: str | None = None
+    """All of the SLO: what was told of it is void where any of it changes."""
     overloaded_since_s: float | None = None
-    slack_since_s: float | None = None
+    enough: tuple[Enough, ...] = ()
+    """Most replicas first, the fewer the later."""
+    scaled_down_at_s: float | None = None
     decision_id: str | None = None
     decided_at_s: float | None = None
     action: Action | None = None
     reason: Reason | None = None
+    recommended: Recommended | None = None
+    approval: Approval | None = None
     history: tuple[Change, ...] = ()
     """Newest first."""
     conditions: tuple[Condition, ...] = ()

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from headrace_operator.api.rollout_memory import RolloutMemory, rollout_document
-from headrace_operator.api.status import Change, Condition, Input, Rejection, Setting
+from headrace_operator.api.status import Approval, Change, Condition, Enough, Input, Rejection, Setting
 from headrace_operator.api.status_resource import MAX_COMMITS, MAX_HISTORY, MAX_MESSAGE_LENGTH
 from headrace_operator.api.units import decimal_text, time_s, time_text
 
@@ -35,12 +35,15 @@ class StatusView:
     limits_since_s: float
     slo_key: str
     slo_since_s: float
+    slo_targets: str
     binding_target: str | None
     overloaded_since_s: float | None
-    slack_since_s: float | None
+    enough: Sequence[Enough]
+    scaled_down_at_s: float | None
     observed: Mapping[str, Any] | None
     decision: Mapping[str, Any]
     recommendation: Mapping[str, Any] | None
+    approval: Approval | None
     history: Sequence[Change]
     conditions: Sequence[Condition]
     rollout: RolloutMemory
@@ -68,6 +71,7 @@ def status_document(view: StatusView) -> dict[str, Any]:
             "pressure": _pressure(view) or None,
             "decision": view.decision,
             "recommendation": view.recommendation,
+            "approval": _approval(view.approval),
             "history": [_change(change) for change in view.history[:MAX_HISTORY]] or None,
             "rollout": rollout_document(view.rollout),
             "conditions": condition_documents(view.conditions, view.generation),
@@ -87,12 +91,32 @@ def _active_limits(view: StatusView) -> dict[str, Any]:
 
 def _slo(view: StatusView) -> dict[str, Any]:
     since = time_text(view.slo_since_s)
-    return _known({"key": view.slo_key, "since": since, "bindingTarget": view.binding_target})
+    return _known(
+        {
+            "key": view.slo_key,
+            "since": since,
+            "targets": view.slo_targets,
+            "bindingTarget": view.binding_target,
+        }
+    )
 
 
 def _pressure(view: StatusView) -> dict[str, Any]:
-    overloaded, slack = _optional_time(view.overloaded_since_s), _optional_time(view.slack_since_s)
-    return _known({"overloadedSince": overloaded, "slackSince": slack})
+    levels = [{"replicas": level.replicas, "since": time_text(level.since_s)} for level in view.enough]
+    return _known(
+        {
+            "overloadedSince": _optional_time(view.overloaded_since_s),
+            "enough": levels or None,
+            "scaledDownAt": _optional_time(view.scaled_down_at_s),
+        }
+    )
+
+
+def _approval(approval: Approval | None) -> dict[str, Any] | None:
+    if approval is None:
+        return None
+    message = message_text(approval.message)
+    return {"value": message_text(approval.value), "outcome": approval.outcome, "message": message}
 
 
 def condition_documents(conditions: Sequence[Condition], generation: int) -> list[dict[str, Any]]:
@@ -187,6 +211,7 @@ def _change(change: Change) -> dict[str, Any]:
             "outcome": change.outcome,
             "inputs": input_documents(change.inputs) or None,
             "alternatives": alternative_documents(change.rejections) or None,
+            "approved": change.approved or None,
         }
     )
 

@@ -10,10 +10,20 @@ from typing import Any, TypeVar
 
 from headrace_operator.api.rollout_memory import read_rollout
 from headrace_operator.api.spec import Limits
-from headrace_operator.api.status import Change, Condition, Input, Previous, Rejection, Setting
-from headrace_operator.api.status_resource import MAX_ALTERNATIVES, MAX_HISTORY, MAX_INPUTS
+from headrace_operator.api.status import (
+    Approval,
+    Change,
+    Condition,
+    Enough,
+    Input,
+    Previous,
+    Recommended,
+    Rejection,
+    Setting,
+)
+from headrace_operator.api.status_resource import MAX_ALTERNATIVES, MAX_HISTORY, MAX_INPUTS, MAX_LEVELS
 from headrace_operator.api.units import time_s
-from headrace_operator.api.vocabulary import Action, Outcome, Reason
+from headrace_operator.api.vocabulary import Action, ApprovalOutcome, Outcome, Reason
 
 Word = TypeVar("Word", bound=StrEnum)
 Item = TypeVar("Item")
@@ -33,12 +43,16 @@ def read(raw: Any) -> Previous:
         limits_since_s=time_s(limits.get("since")),
         slo_key=_text(slo.get("key")),
         slo_since_s=time_s(slo.get("since")),
+        slo_targets=_text(slo.get("targets")),
         overloaded_since_s=time_s(pressure.get("overloadedSince")),
-        slack_since_s=time_s(pressure.get("slackSince")),
+        enough=_levels(pressure.get("enough")),
+        scaled_down_at_s=time_s(pressure.get("scaledDownAt")),
         decision_id=_text(decision.get("id")),
         decided_at_s=time_s(decision.get("at")),
         action=_member(Action, decision.get("action")),
         reason=_member(Reason, decision.get("reason")),
+        recommended=_recommended(document.get("recommendation")),
+        approval=_approval(document.get("approval")),
         history=tuple(change for change in history if change is not None),
         conditions=tuple(condition for condition in conditions if condition is not None),
         rollout=read_rollout(document.get("rollout")),
@@ -86,10 +100,35 @@ def _limits(document: Mapping[str, Any]) -> Limits | None:
     return Limits(seqs, tokens) if seqs and tokens else None
 
 
+def _levels(value: Any) -> tuple[Enough, ...]:
+    """In the order in which they are written; what breaks it is left out."""
+    levels: list[Enough] = []
+    for item in map(_mapping, _items(value)[:MAX_LEVELS]):
+        replicas, since_s = _count(item.get("replicas")), time_s(item.get("since"))
+        if replicas is None or since_s is None:
+            continue
+        if not levels or (replicas < levels[-1].replicas and since_s >= levels[-1].since_s):
+            levels.append(Enough(replicas, since_s))
+    return tuple(levels)
+
+
 def _setting(value: Any) -> Setting | None:
     document = _mapping(value)
     replicas, limits = _count(document.get("replicas")), _limits(document)
     return Setting(replicas, limits) if replicas is not None and limits is not None else None
+
+
+def _recommended(value: Any) -> Recommended | None:
+    document = _mapping(value)
+    since_s, action = time_s(document.get("at")), _member(Action, document.get("action"))
+    after = _setting(document.get("after"))
+    return Recommended(since_s, action, after) if since_s is not None and action and after else None
+
+
+def _approval(value: Any) -> Approval | None:
+    document = _mapping(value)
+    asked, outcome = _text(document.get("value")), _member(ApprovalOutcome, document.get("outcome"))
+    return Approval(asked, outcome, _text(document.get("message")) or "") if asked and outcome else None
 
 
 def _change(value: Any) -> Change | None:
@@ -121,6 +160,7 @@ def _change(value: Any) -> Change | None:
         outcome=_member(Outcome, document.get("outcome")),
         inputs=tuple(_present(map(_input, _items(document.get("inputs"))[:MAX_INPUTS]))),
         rejections=tuple(_present(map(_rejection, _items(document.get("alternatives"))[:MAX_ALTERNATIVES]))),
+        approved=document.get("approved") is True,
     )
 
 

@@ -13,6 +13,7 @@ from headrace_operator.api.rules import Part
 MAX_HISTORY = 10
 MAX_INPUTS, MAX_ALTERNATIVES = 24, 12
 MAX_COMMITS = 8
+MAX_LEVELS = 8
 MAX_MESSAGE_LENGTH = 1024
 
 Word = Annotated[str, StringConstraints(max_length=63)]
@@ -80,16 +81,29 @@ class SloStatus(Part):
 
     key: Number = Field(description="The targets that `since` is about.")
     since: Time = Field(description="When the targets were last changed.")
+    targets: Annotated[str, StringConstraints(max_length=256)] = Field(
+        description="All of the SLO, that SLOFeasible is about."
+    )
     binding_target: Literal["ttft", "itl", "e2e", "queue"] | None = Field(
         None, description="The target that is nearest to being missed, or furthest missed."
     )
+
+
+class EnoughStatus(Part):
+    """That fewer replicas would do."""
+
+    replicas: Count = Field(description="So many.")
+    since: Time = Field(description="Since when they have been enough without a break.")
 
 
 class PressureStatus(Part):
     """Since when load and capacity have not matched; how long it lasts decides."""
 
     overloaded_since: Time | None = Field(None, description="Since when the service needs more.")
-    slack_since: Time | None = Field(None, description="Since when one replica less would be enough.")
+    enough: Annotated[list[EnoughStatus], Field(max_length=MAX_LEVELS)] | None = Field(
+        None, description="How few replicas would do, and since when. Most first."
+    )
+    scaled_down_at: Time | None = Field(None, description="When replicas were last removed.")
 
 
 class SettingStatus(Part):
@@ -129,6 +143,9 @@ class DecisionStatus(Part):
     applied: bool = Field(description="False where it is only recommended.")
     before: SettingStatus = Field(description="What it starts from.")
     after: SettingStatus = Field(description="What it leads to.")
+    limited_by: Word | None = Field(
+        None, description="Field of the spec that keeps it from going further, or from being done at all."
+    )
     inputs: Annotated[list[InputStatus], Field(max_length=MAX_INPUTS)] = Field(
         default_factory=list, description="What was measured."
     )
@@ -140,10 +157,23 @@ class DecisionStatus(Part):
 class RecommendationStatus(Part):
     """What Headrace would do if it were allowed to."""
 
+    id: Word = Field(description="What annotation headrace.dev/approve is to say for it to be done, once.")
+    at: Time = Field(description="Since when it has said the same.")
     action: Word = Field(description="What would be done.")
     reason: Word = Field(description="Why, in one word.")
     message: Text = Field(description="Why, with numbers.")
     after: SettingStatus = Field(description="What it would lead to.")
+    limited_by: Word | None = Field(
+        None, description="Field of the spec that keeps it from going further, or from being done at all."
+    )
+
+
+class ApprovalStatus(Part):
+    """The answer to annotation headrace.dev/approve, for as long as that stands."""
+
+    value: Text = Field(description="What it says.")
+    outcome: Literal["Applied", "Refused"] = Field(description="What became of it; it counts once.")
+    message: Text = Field(description="Why.")
 
 
 class ChangeStatus(Part):
@@ -171,6 +201,7 @@ class ChangeStatus(Part):
     alternatives: Annotated[list[AlternativeStatus], Field(max_length=MAX_ALTERNATIVES)] | None = Field(
         None, description="What was considered instead, and why it was not done."
     )
+    approved: bool | None = Field(None, description="True where a person approved what was recommended.")
 
 
 class GoodRevisionStatus(Part):
@@ -257,6 +288,7 @@ class StatusPart(Part):
     recommendation: RecommendationStatus | None = Field(
         None, description="What would be done with mode Auto; only where a mode is Recommend."
     )
+    approval: ApprovalStatus | None = Field(None, description="What became of the last approval.")
     history: Annotated[list[ChangeStatus], Field(max_length=MAX_HISTORY)] | None = Field(
         None, description="The last applied changes, newest first."
     )

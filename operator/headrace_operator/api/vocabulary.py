@@ -37,10 +37,25 @@ class Reason(StrEnum):
     INSUFFICIENT_DATA = "InsufficientData"
     METRICS_STALE = "MetricsStale"
     PAUSED = "Paused"
+    CONFLICT = "Conflict"
     PINNED_BY_USER = "PinnedByUser"
     FIXED_BY_SPEC = "FixedBySpec"
     SLO_INFEASIBLE = "SLOInfeasible"
     ROLLED_BACK = "RolledBack"
+
+
+class Bound(StrEnum):
+    """What keeps a change of replicas from going further: the field of the spec to change."""
+
+    MAX_REPLICAS = "scaling.maxReplicas"
+    GPU_BUDGET = "scaling.gpuBudget"
+    SCALE_UP_PODS = "scaling.scaleUp.maxStepPods"
+    SCALE_UP_PERCENT = "scaling.scaleUp.maxStepPercent"
+    SCALE_UP_STABILIZATION = "scaling.scaleUp.stabilization"
+    MIN_REPLICAS = "scaling.minReplicas"
+    SCALE_DOWN_PODS = "scaling.scaleDown.maxStepPods"
+    SCALE_DOWN_PERIOD = "scaling.scaleDown.period"
+    SCALE_DOWN_STABILIZATION = "scaling.scaleDown.stabilization"
 
 
 class ConditionType(StrEnum):
@@ -55,6 +70,14 @@ class ConditionType(StrEnum):
     SLO_FEASIBLE = "SLOFeasible"
     SCALING_ACTIVE = "ScalingActive"
     TUNING_ACTIVE = "TuningActive"
+    CONFLICT = "Conflict"
+
+
+class ApprovalOutcome(StrEnum):
+    """What became of a recommendation's approval."""
+
+    APPLIED = "Applied"
+    REFUSED = "Refused"
 
 
 class Outcome(StrEnum):

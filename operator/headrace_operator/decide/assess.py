@@ -3,12 +3,13 @@
 from dataclasses import replace
 
 from headrace_operator.api.spec import ServiceSpec
+from headrace_operator.decide.conflict import conflict
 from headrace_operator.decide.load import measure
 from headrace_operator.decide.modes import setting_in_force
 from headrace_operator.decide.observation import Observation
 from headrace_operator.decide.situation import Situation
 from headrace_operator.decide.slo import attainment_ratio, counts_are_current
-from headrace_operator.decide.stabilize import overloaded_since_s, slack_since_s
+from headrace_operator.decide.stabilize import enough, overloaded_since_s
 from headrace_operator.decide.supply import supply
 from headrace_operator.decide.trust import blindness, sees_all_pods
 
@@ -24,7 +25,10 @@ def assess(
     """The situation of one service now. `template` is the digest of what pods are to be made of."""
     previous = observation.previous
     pods = supply(observation, spec, now_s=now_s, template=template)
+    rival = conflict(observation, spec, previous, now_s=now_s)
     setting = setting_in_force(spec, previous, deployed_replicas=pods.deployed_replicas)
+    if rival is not None and rival.leaves_deployment and pods.deployed_replicas is not None:
+        setting = replace(setting, replicas=pods.deployed_replicas)
     blind = blindness(observation, spec, scrape_interval_s=scrape_interval_s, now_s=now_s)
     load = None
     if blind is None and observation.recent is not None:
@@ -43,9 +47,10 @@ def assess(
         supply=pods,
         load=load,
         blindness=blind,
+        conflict=rival,
         sees_all_pods=sees_all_pods(observation, spec, now_s=now_s),
         overloaded_since_s=overloaded_since_s(
             previous.overloaded_since_s, supply=pods, load=load, now_s=now_s
         ),
     )
-    return replace(situation, slack_since_s=slack_since_s(situation))
+    return replace(situation, enough=enough(situation))

@@ -8,9 +8,11 @@ from collections.abc import Iterable
 from headrace_operator.api.spec import ScalingMode, ServiceSpec, TuningMode
 from headrace_operator.api.status import Condition, Previous
 from headrace_operator.api.vocabulary import ConditionType, Reason
+from headrace_operator.decide.conflict import Conflict
 from headrace_operator.decide.health import Finding
 from headrace_operator.decide.modes import Mandate
 from headrace_operator.decide.observation import Observation
+from headrace_operator.decide.rules import PAUSED
 from headrace_operator.decide.trust import Blindness
 from headrace_operator.runtimes.registry import adapter
 
@@ -71,7 +73,7 @@ def slo_met(spec: ServiceSpec, attainment_ratio: float | None) -> Finding:
 
 
 def controllers_active(
-    spec: ServiceSpec, mandate: Mandate, blindness: Blindness | None
+    spec: ServiceSpec, mandate: Mandate, blindness: Blindness | None, rival: Conflict | None
 ) -> tuple[Finding, Finding]:
     """Whether replicas and limits are being moved, and why not."""
     scaling = _controller(
@@ -79,7 +81,7 @@ def controllers_active(
         spec,
         blindness,
         is_allowed=mandate.allowed.replicas,
-        off=_scaling_off(spec),
+        off=_scaling_off(spec, rival),
     )
     tuning = _controller(
         ConditionType.TUNING_ACTIVE,
@@ -102,13 +104,15 @@ def _controller(
     if not is_allowed:
         return Finding(kind, "False", *off)
     if spec.paused:
-        return Finding(kind, "False", Reason.PAUSED, "spec.paused is set")
+        return Finding(kind, "False", Reason.PAUSED, PAUSED)
     if blindness is not None and blindness.reason in _METRICS_BLINDNESS:
         return Finding(kind, "False", blindness.reason, blindness.message)
     return Finding(kind, "True", "Auto", "decided on every interval")
 
 
-def _scaling_off(spec: ServiceSpec) -> tuple[str, str]:
+def _scaling_off(spec: ServiceSpec, rival: Conflict | None) -> tuple[str, str]:
+    if rival is not None and rival.stops_scaling:
+        return Reason.CONFLICT, rival.message
     if spec.replicas is not None:
         return Reason.PINNED_BY_USER, f"spec.replicas pins {spec.replicas}"
     if spec.scaling.mode is ScalingMode.RECOMMEND:

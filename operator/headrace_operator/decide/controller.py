@@ -6,6 +6,7 @@ steps towards it, and say all that in the status.
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 
 from headrace_operator.api.spec import Invalid, ServiceSpec
 from headrace_operator.api.status import Previous
@@ -38,6 +39,7 @@ def decide(
     now_s = float(math.floor(now_s))  # as the status will give it back
     if isinstance(spec, Invalid):
         return refuse_spec(observation, spec, now_s=now_s)
+    spec = replace(spec, paused=spec.paused or observation.is_paused)
     foreign = children.foreign_child(spec, observation.children)
     if foreign is not None:
         return refuse_name(observation, spec, foreign, now_s=now_s)
@@ -49,8 +51,9 @@ def decide(
         scrape_interval_s=settings.scrape_interval_s,
         now_s=now_s,
     )
-    allowed = mandate(made_of.spec)
-    return _planned(observation, situation, verdict(situation, allowed), allowed, made_of, settings=settings)
+    allowed = mandate(made_of.spec, situation.conflict)
+    decided = verdict(situation, allowed, observation.approve)
+    return _planned(observation, situation, decided, allowed, made_of, settings=settings)
 
 
 def recent_start_s(
@@ -77,7 +80,7 @@ def _planned(
     settings: Settings,
 ) -> Plan:
     spec, now_s = situation.spec, situation.now_s
-    steps = drain.steps(spec, situation.supply, desired=decided.setting.replicas, now_s=now_s)
+    steps = _steps(situation, decided)
     rendered = rendered_children(
         spec,
         replicas=steps.deployment_replicas,
@@ -119,6 +122,7 @@ def _planned(
         drain=steps.drain,
         events=(
             *((events.of_change(decided.change),) if decided.change is not None else ()),
+            *events.of_approval(situation.previous, decided.approval),
             *events.of_recommendation(situation.previous, status.get("recommendation")),
             *(events.of_conditions(situation.previous, found) if news else ()),
             # What was refused did not come about.
@@ -126,6 +130,13 @@ def _planned(
         ),
         wake_after_s=settings.scrape_interval_s if is_moving else None,
     )
+
+
+def _steps(situation: Situation, decided: Verdict) -> drain.Steps:
+    supply, rival = situation.supply, situation.conflict
+    if rival is not None and rival.leaves_deployment and supply.deployed_replicas is not None:
+        return drain.Steps(supply.deployed_replicas)
+    return drain.steps(situation.spec, supply, desired=decided.setting.replicas, now_s=situation.now_s)
 
 
 def _limit_calls(situation: Situation, decided: Verdict) -> tuple[SetLimits, ...]:

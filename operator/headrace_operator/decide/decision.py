@@ -3,7 +3,7 @@
 from dataclasses import dataclass, replace
 
 from headrace_operator.api.status import Input, Rejection, Setting
-from headrace_operator.api.vocabulary import Action, Reason
+from headrace_operator.api.vocabulary import Action, Bound, Reason
 
 __all__ = ["Decision", "Input", "Rejection"]
 
@@ -18,6 +18,8 @@ class Decision:
     after: Setting
     inputs: tuple[Input, ...] = ()
     rejections: tuple[Rejection, ...] = ()
+    limited_by: Bound | None = None
+    """What keeps it from going further, or from being a change at all."""
 
     @property
     def is_change(self) -> bool:

@@ -3,9 +3,10 @@
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from headrace_operator.api.status import Change, Condition, Previous
+from headrace_operator.api.status import Approval, Change, Condition, Previous
 from headrace_operator.api.vocabulary import Action, ConditionType
 from headrace_operator.decide.conditions import POD_REPORTS_IMPLAUSIBLE
+from headrace_operator.decide.conflict import SCALED_AGAIN
 from headrace_operator.decide.explain import limits_text
 from headrace_operator.decide.health import FOREIGN_ENDPOINT, UNPINNED_REVISION
 from headrace_operator.decide.plan import Event
@@ -16,10 +17,18 @@ _SAID: Mapping[tuple[ConditionType, str], tuple[str, str]] = {
     (ConditionType.METRICS_AVAILABLE, "False"): ("Warning", "MetricsLost"),
     (ConditionType.SLO_MET, "False"): ("Warning", "SLOBreached"),
     (ConditionType.SLO_FEASIBLE, "False"): ("Warning", "SLOInfeasible"),
+    (ConditionType.CONFLICT, "True"): ("Warning", "Conflict"),
 }
 
 _WARNED = frozenset(
-    {"RolloutBlocked", "RolledBack", FOREIGN_ENDPOINT, POD_REPORTS_IMPLAUSIBLE, UNPINNED_REVISION}
+    {
+        SCALED_AGAIN,
+        "RolloutBlocked",
+        "RolledBack",
+        FOREIGN_ENDPOINT,
+        POD_REPORTS_IMPLAUSIBLE,
+        UNPINNED_REVISION,
+    }
 )
 """Reasons that are news whatever the condition says."""
 
@@ -34,6 +43,15 @@ def of_change(change: Change) -> Event:
     if change.action is Action.ROLL_BACK_LIMITS:
         return Event("Warning", "LimitsRolledBack", message)
     return Event("Normal", "LimitsTuned", message)
+
+
+def of_approval(previous: Previous, approval: Approval | None) -> tuple[Event, ...]:
+    """The answer to an approval, when it is given."""
+    if approval is None or approval == previous.approval:
+        return ()
+    if approval.is_applied:
+        return (Event("Normal", "RecommendationApproved", approval.message),)
+    return (Event("Warning", "ApprovalRefused", approval.message),)
 
 
 def of_recommendation(previous: Previous, recommendation: Mapping[str, Any] | None) -> tuple[Event, ...]:

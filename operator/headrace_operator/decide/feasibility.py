@@ -9,7 +9,7 @@ from headrace_operator.api.vocabulary import ConditionType, Reason
 from headrace_operator.decide.explain import missed_reason, missed_text
 from headrace_operator.decide.health import Finding
 from headrace_operator.decide.load import Load
-from headrace_operator.decide.slo import slo_key
+from headrace_operator.decide.slo import slo_targets
 
 ALONE = 1.5
 """Requests running per pod, up to which latency is the model's own and no replica shortens it."""
@@ -35,7 +35,7 @@ def slo_feasible(slo: Slo, load: Load | None, previous: Previous) -> Finding:
     if load is not None and is_measured and _runs_alone(load) and not load.is_over:
         return Finding(kind, "True", "Feasible", "a request alone meets its targets")
     known = next((found for found in previous.conditions if found.type == kind), None)
-    if known is None or previous.slo_key != slo_key(slo):
+    if known is None or previous.slo_targets != slo_targets(slo):
         return Finding(kind, "Unknown", Reason.INSUFFICIENT_DATA, "no request has run alone yet")
     return Finding(kind, known.status, known.reason, known.message)
 

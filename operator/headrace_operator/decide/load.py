@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from headrace_operator.api.spec import Limits, Slo
 from headrace_operator.decide.histogram import Histogram
 from headrace_operator.decide.observation import Window
-from headrace_operator.decide.slo import MIN_JUDGED, queue_budget_s
+from headrace_operator.decide.slo import MIN_JUDGED, finished, queue_budget_s
 
 BOUND_SHARE = 0.9
 """Of a limit in use, from which on it binds."""
@@ -35,6 +35,7 @@ class Load:
     running_peak: float | None
     arrivals_per_s: float | None
     tokens_per_s: float | None
+    finished_per_s: float | None
     shed_ratio: float | None
     """Refused requests in those that arrived."""
     kv_used_ratio: float | None
@@ -111,6 +112,7 @@ def measure(window: Window, *, slo: Slo, limits: Limits, attainment_ratio: float
         running_peak=window.running_peak,
         arrivals_per_s=_per_second(window, window.arrivals),
         tokens_per_s=_per_second(window, _sum(window.prompt_tokens, window.generation_tokens)),
+        finished_per_s=_per_second(window, finished(window)),
         shed_ratio=_ratio(window.rejections, window.arrivals),
         kv_used_ratio=window.kv_used_ratio,
         budget_used_ratio=None if budget is None else budget.mean,

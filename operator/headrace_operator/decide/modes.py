@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from headrace_operator.api.spec import Limits, ScalingMode, ServiceSpec, TuningMode
 from headrace_operator.api.status import Previous, Setting
 from headrace_operator.api.vocabulary import Action, Reason
+from headrace_operator.decide.conflict import Conflict
 from headrace_operator.decide.decision import Decision
 from headrace_operator.decide.rules import Knobs
 from headrace_operator.runtimes.registry import adapter
@@ -32,9 +33,9 @@ class Mandate:
         return self.allowed.replicas if decision.moves_replicas else self.allowed.limits
 
 
-def mandate(spec: ServiceSpec) -> Mandate:
-    """What may be moved under this spec."""
-    is_free = spec.replicas is None
+def mandate(spec: ServiceSpec, rival: Conflict | None = None) -> Mandate:
+    """What may be moved under this spec, where nobody else moves it."""
+    is_free = spec.replicas is None and not (rival is not None and rival.stops_scaling)
     has_target = spec.slo.has_target
     scales, tunes = spec.scaling.mode, spec.tuning.mode
     return Mandate(

@@ -112,6 +112,15 @@ class PodObservation:
 
 
 @dataclass(frozen=True, slots=True)
+class Autoscaler:
+    """A HorizontalPodAutoscaler that targets the service, or its Deployment."""
+
+    name: str
+    """With its kind, and whose it is."""
+    is_of_deployment: bool
+
+
+@dataclass(frozen=True, slots=True)
 class Refused:
     """A call that the API server refused: one word for why, and its own message."""
 
@@ -139,5 +148,13 @@ class Observation:
     """Pods with the service's label that are not its own: its Service sends them requests all the same."""
     good_template: Mapping[str, Any] | None = None
     """The pod template that every wanted pod was last ready with, where another is being tried or failed."""
+    autoscalers: tuple[Autoscaler, ...] | None = ()
+    """Of the service or its Deployment. None: they may not be listed."""
+    scaled_by: str | None = None
+    """The field manager that set the Deployment's replicas through its `/scale` after us."""
+    approve: str | None = None
+    """What the service's annotation asks for."""
+    is_paused: bool = False
+    """By the service's annotation."""
     refused: Refused | None = None
     """What became of the plan that was just made of this very observation."""

@@ -16,6 +16,7 @@ from headrace_operator.api.status_document import (
 from headrace_operator.api.status_resource import MAX_HISTORY
 from headrace_operator.api.units import decimal_text, duration_text, time_text
 from headrace_operator.api.vocabulary import Outcome
+from headrace_operator.decide.approval import Advice
 from headrace_operator.decide.decision import Decision
 from headrace_operator.decide.load import Load
 from headrace_operator.decide.observation import Window
@@ -41,19 +42,28 @@ def decision_document(
         "applied": is_applied,
         "before": setting_document(before),
         "after": setting_document(decision.after),
+        **_limited_by(decision),
         "inputs": input_documents(decision.inputs),
         "alternatives": alternative_documents(decision.rejections),
     }
 
 
-def recommendation_document(decision: Decision) -> dict[str, Any]:
+def recommendation_document(advised: Advice) -> dict[str, Any]:
     """`status.recommendation`."""
+    decision = advised.decision
     return {
+        "id": advised.identity,
+        "at": time_text(advised.since_s),
         "action": decision.action,
         "reason": decision.reason,
         "message": message_text(decision.message),
         "after": setting_document(decision.after),
+        **_limited_by(decision),
     }
+
+
+def _limited_by(decision: Decision) -> dict[str, Any]:
+    return {} if decision.limited_by is None else {"limitedBy": decision.limited_by}
 
 
 def observed_document(window: Window | None, attainment_ratio: float | None) -> Mapping[str, Any] | None:
@@ -93,7 +103,14 @@ def history(previous: Previous, applied: Change | None, *, judged: Outcome | Non
 
 
 def change(
-    spec: ServiceSpec, decision: Decision, load: Load | None, *, identity: str, before: Setting, at_s: float
+    spec: ServiceSpec,
+    decision: Decision,
+    load: Load | None,
+    *,
+    identity: str,
+    before: Setting,
+    at_s: float,
+    approved: bool,
 ) -> Change:
     """A decision that is being carried out, for the history."""
     return Change(
@@ -110,6 +127,7 @@ def change(
         tokens_per_s=load.tokens_per_s if load is not None else None,
         inputs=decision.inputs,
         rejections=decision.rejections,
+        approved=approved,
     )
 
 

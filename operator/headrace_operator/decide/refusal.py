@@ -22,6 +22,7 @@ _UNSEEN = (
     ConditionType.METRICS_AVAILABLE,
     ConditionType.SLO_MET,
     ConditionType.SLO_FEASIBLE,
+    ConditionType.CONFLICT,
 )
 FORBIDDEN, WRITE_REFUSED = "Forbidden", "WriteRefused"
 

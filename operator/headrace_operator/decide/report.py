@@ -5,15 +5,21 @@ from typing import Any
 from headrace_operator.api.names import selector_text, service_url
 from headrace_operator.api.rollout_memory import RolloutMemory
 from headrace_operator.api.spec import Limits
-from headrace_operator.api.status import Condition
+from headrace_operator.api.status import Condition, Enough
 from headrace_operator.api.status_document import StatusView, status_document
-from headrace_operator.decide import conditions, health, record
+from headrace_operator.decide import conditions, conflict, health, record
 from headrace_operator.decide.feasibility import slo_feasible
 from headrace_operator.decide.health import Finding
 from headrace_operator.decide.modes import Mandate
 from headrace_operator.decide.observation import Observation
 from headrace_operator.decide.situation import Situation
-from headrace_operator.decide.slo import attainment_ratio, binding_target, counts_are_current, slo_key
+from headrace_operator.decide.slo import (
+    attainment_ratio,
+    binding_target,
+    counts_are_current,
+    slo_key,
+    slo_targets,
+)
 from headrace_operator.decide.verdict import Verdict
 
 
@@ -42,7 +48,8 @@ def conditions_of(
         conditions.metrics_available(observation, situation.blindness),
         conditions.slo_met(spec, _attainment_ratio(situation, observation)),
         slo_feasible(spec.slo, situation.load, situation.previous),
-        *conditions.controllers_active(spec, mandate, situation.blindness),
+        *conditions.controllers_active(spec, mandate, situation.blindness, situation.conflict),
+        conflict.found(observation, situation.conflict),
     )
     return conditions.timed(found, situation.previous, now_s=situation.now_s)
 
@@ -72,9 +79,11 @@ def status_of(
         limits_since_s=(previous.limits_since_s or now_s) if is_same_limits else now_s,
         slo_key=key,
         slo_since_s=(previous.slo_since_s or now_s) if is_same_slo else now_s,
+        slo_targets=slo_targets(spec.slo),
         binding_target=_binding_target(situation),
         overloaded_since_s=None if verdict.moves_replicas else situation.overloaded_since_s,
-        slack_since_s=None if verdict.change is not None else situation.slack_since_s,
+        enough=_enough_after(situation, verdict),
+        scaled_down_at_s=now_s if verdict.removes_replicas else previous.scaled_down_at_s,
         observed=record.observed_document(observation.window, _attainment_ratio(situation, observation)),
         decision=record.decision_document(
             verdict.decision,
@@ -86,6 +95,7 @@ def status_of(
         recommendation=(
             None if verdict.recommended is None else record.recommendation_document(verdict.recommended)
         ),
+        approval=verdict.approval,
         history=record.history(previous, verdict.change, judged=verdict.outcome),
         rollout=memory,
         conditions=found,
@@ -98,6 +108,13 @@ def _attainment_ratio(situation: Situation, observation: Observation) -> float |
         return None
     counts_current = counts_are_current(observation, situation.spec)
     return attainment_ratio(observation.window, situation.spec.slo, counts_current=counts_current)
+
+
+def _enough_after(situation: Situation, verdict: Verdict) -> tuple[Enough, ...]:
+    """A removal leaves what was seen as it is; another change makes it void."""
+    if verdict.change is not None and not verdict.removes_replicas:
+        return ()
+    return tuple(level for level in situation.enough if level.replicas < verdict.setting.replicas)
 
 
 def _binding_target(situation: Situation) -> str | None:

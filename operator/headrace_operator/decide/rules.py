@@ -2,11 +2,11 @@
 
 | queue | ITL | TTFT | move |
 | --- | --- | --- | --- |
-| over | over | any | a replica more; at the most, lower only where a deadline sheds what then waits longer |
-| fits | over | any | lower the limit that makes steps long: the queue has room; else a replica more |
-| over | fits | any | raise the limit that binds, as far as ITL allows; else a replica more |
+| over | over | any | replicas more; at the most, lower only where a deadline sheds what then waits longer |
+| fits | over | any | lower the limit that makes steps long: the queue has room; else replicas more |
+| over | fits | any | raise the limit that binds, as far as ITL allows; else replicas more |
 | fits | fits | over | the same |
-| fits | fits | fits | a replica less, where the rest is enough |
+| fits | fits | fits | replicas less, where the rest is enough |
 
 Before all that: a pause, missing data, a rollout and pods on their way hold; a change is judged before the
 next.
@@ -15,12 +15,14 @@ next.
 from dataclasses import dataclass, field
 
 from headrace_operator.api.units import duration_text
-from headrace_operator.api.vocabulary import Action, Outcome, Reason
+from headrace_operator.api.vocabulary import Action, Bound, Outcome, Reason
 from headrace_operator.decide import limits_tuning, replicas
 from headrace_operator.decide.decision import Decision, Rejection
 from headrace_operator.decide.explain import inputs, itl_text, missed_reason, queue_text, ttft_text
 from headrace_operator.decide.load import Load
 from headrace_operator.decide.situation import Situation
+
+PAUSED = "spec.paused or annotation headrace.dev/paused is set"
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,21 +75,23 @@ def choose(situation: Situation, knobs: Knobs) -> Decision:
     elif load.is_over:
         _more(choice, load, knobs)
     elif knobs.replicas and not _is_changing(situation):
-        choice.consider(replicas.one_less(situation, load))
+        choice.consider(replicas.less(situation, load))
     decision = choice.decision or _hold_with_load(situation, load, choice.rejections)
     return decision.explained(inputs(load), tuple(choice.rejections))
 
 
-def hold(situation: Situation, reason: Reason, message: str) -> Decision:
-    """Nothing is done, for a reason."""
-    return Decision(Action.HOLD, reason, message, situation.setting)
+def hold(situation: Situation, reason: Reason, message: str, bound: Bound | None = None) -> Decision:
+    """Nothing is done, for a reason; `bound` is the field of the spec that stands against it."""
+    return Decision(Action.HOLD, reason, message, situation.setting, limited_by=bound)
 
 
 def _obstacle(situation: Situation, knobs: Knobs) -> Decision | None:
     spec, supply = situation.spec, situation.supply
     if spec.paused:
-        return hold(situation, Reason.PAUSED, "spec.paused is set: the service goes on serving as it is")
+        return hold(situation, Reason.PAUSED, f"{PAUSED}: the service goes on serving as it is")
     if not knobs.any:
+        if situation.conflict is not None and situation.conflict.stops_scaling:
+            return hold(situation, Reason.CONFLICT, situation.conflict.message)
         if spec.replicas is not None:
             return hold(situation, Reason.PINNED_BY_USER, f"spec.replicas pins {spec.replicas}")
         return hold(situation, Reason.FIXED_BY_SPEC, "neither scaling nor tuning is on")
@@ -111,20 +115,20 @@ def _more(choice: _Choice, load: Load, knobs: Knobs) -> None:
     if knobs.limits:
         choice.consider(limits_tuning.raise_for_queue(choice.situation, load))
     if choice.is_open and knobs.replicas:
-        choice.consider(replicas.one_more(choice.situation, load))
+        choice.consider(replicas.more(choice.situation, load))
 
 
 def _faster(choice: _Choice, load: Load, knobs: Knobs) -> None:
     if knobs.limits:
         choice.consider(limits_tuning.lower_for_itl(choice.situation, load))
     if choice.is_open and knobs.replicas:
-        choice.consider(replicas.one_more(choice.situation, load))
+        choice.consider(replicas.more(choice.situation, load))
 
 
 def _more_for_both(choice: _Choice, load: Load, knobs: Knobs) -> None:
     """Raising would hurt the one and lowering the other: capacity is what lacks."""
     if knobs.replicas:
-        move = replicas.one_more(choice.situation, load)
+        move = replicas.more(choice.situation, load)
         choice.consider(move)
         if isinstance(move, Rejection) and move.word == Reason.STABILIZING:
             return
@@ -136,6 +140,6 @@ def _hold_with_load(situation: Situation, load: Load, rejections: list[Rejection
     """Nothing can be done, or nothing is to be done: the last obstacle says which."""
     last = next((found for found in reversed(rejections) if found.word in set(Reason)), None)
     if last is not None and (load.is_over or last.word == Reason.STABILIZING):
-        return hold(situation, Reason(last.word), last.message)
+        return hold(situation, Reason(last.word), last.message, last.limited_by)
     reason = missed_reason(load) if load.is_over else Reason.WITHIN_TARGET
     return hold(situation, reason, f"{queue_text(load)}; {ttft_text(load)}; {itl_text(load)}")

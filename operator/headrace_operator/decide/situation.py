@@ -3,7 +3,8 @@
 from dataclasses import dataclass
 
 from headrace_operator.api.spec import ServiceSpec
-from headrace_operator.api.status import Previous, Setting
+from headrace_operator.api.status import Enough, Previous, Setting
+from headrace_operator.decide.conflict import Conflict
 from headrace_operator.decide.load import Load
 from headrace_operator.decide.supply import Supply
 from headrace_operator.decide.trust import Blindness
@@ -25,7 +26,9 @@ class Situation:
     sees_all_pods: bool
     """Every ready pod reports, and has been watched for a whole SLO window."""
     overloaded_since_s: float | None
-    slack_since_s: float | None = None
+    conflict: Conflict | None = None
+    enough: tuple[Enough, ...] = ()
+    """How few replicas would do, and since when."""
 
     @property
     def replicas(self) -> int:

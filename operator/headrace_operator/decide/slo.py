@@ -1,5 +1,7 @@
 """The SLO held against a window: budgets, the share of good requests, the target that binds."""
 
+from dataclasses import fields
+
 from headrace_operator.api.spec import ServiceSpec, Slo
 from headrace_operator.decide.histogram import Histogram
 from headrace_operator.decide.observation import Observation, Window
@@ -19,8 +21,13 @@ def queue_budget_s(slo: Slo) -> float:
 
 
 def slo_key(slo: Slo) -> str:
-    """Names a request's targets; under another key the engines' own counts mean other targets."""
+    """Names the targets that engines count by; under another key their counts mean other targets."""
     return f"ttft={_text(slo.ttft_s)},itl={_text(slo.itl_s)}"[:32]
+
+
+def slo_targets(slo: Slo) -> str:
+    """Names the whole SLO: another text for any other SLO. What was told of one is void for another."""
+    return ",".join(f"{field.name}={_text(getattr(slo, field.name))}" for field in fields(slo))
 
 
 def counts_are_current(observation: Observation, spec: ServiceSpec) -> bool:

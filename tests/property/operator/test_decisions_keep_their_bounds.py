@@ -107,9 +107,10 @@ def test_recommend_decides_what_auto_does_and_touches_nothing(case):
     _, advising = decided(only, observation)
     assert advising.setting == situation.setting
     if situation.previous.desired_replicas in {None, situation.setting.replicas}:
-        assert advising.recommended.action == acting.decision.action
-        assert advising.recommended.after == acting.setting
-        assert advising.recommended.message == acting.decision.message
+        advice = advising.recommended.decision
+        assert advice.action == acting.decision.action
+        assert advice.after == acting.setting
+        assert advice.message == acting.decision.message
 
 
 @given(cases())

@@ -163,7 +163,10 @@ def test_a_pod_that_finds_no_node_stops_the_buying_and_says_so(gpus, reason):
 
 
 IDLE = {"running_per_pod": 1.0, "running_peak": 2.0, "pods_reporting": 2, "pods_expected": 2}
-SLACK_FOR_A_WHILE = {"desiredReplicas": 2, "pressure": {"slackSince": "2027-01-15T07:58:00Z"}}
+SLACK_FOR_A_WHILE = {
+    "desiredReplicas": 2,
+    "pressure": {"enough": [{"replicas": 1, "since": "2027-01-15T07:58:00Z"}]},
+}
 
 
 def test_slack_that_lasted_removes_one():

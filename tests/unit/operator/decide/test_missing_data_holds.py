@@ -11,7 +11,10 @@ from headrace_operator.decide.controller import decide
 from headrace_operator.decide.modes import mandate
 from headrace_operator.decide.rules import choose
 
-SLACK_FOR_A_WHILE = {"desiredReplicas": 2, "pressure": {"slackSince": "2027-01-15T07:58:00Z"}}
+SLACK_FOR_A_WHILE = {
+    "desiredReplicas": 2,
+    "pressure": {"enough": [{"replicas": 1, "since": "2027-01-15T07:58:00Z"}]},
+}
 IDLE = window(running_per_pod=1.0, running_peak=2.0, pods_reporting=2, pods_expected=2)
 TWO_PODS = (pod(0), pod(1))
 

@@ -6,7 +6,10 @@ from operator_builders import NOW_S, SETTINGS, deployment, observation, pod, ser
 from headrace_operator.api.units import time_text
 from headrace_operator.decide.controller import decide
 
-LASTED = {"overloadedSince": time_text(NOW_S - 600), "slackSince": time_text(NOW_S - 3600)}
+LASTED = {
+    "overloadedSince": time_text(NOW_S - 600),
+    "enough": [{"replicas": 1, "since": time_text(NOW_S - 3600)}],
+}
 
 
 def decided(spec, replicas, **seen):

@@ -29,6 +29,7 @@ def test_a_new_service_has_every_condition_at_once():
         "SLOFeasible",
         "ScalingActive",
         "TuningActive",
+        "Conflict",
     }
     assert conditions(status)["Ready"]["status"] == "False"
     assert status["observedGeneration"] == 1

@@ -110,7 +110,7 @@ def decided(windows):
         pods=pods,
         recent=seen(windows, NOW_S + 38),
         window=seen(windows),
-        previous={"desiredReplicas": 4, "pressure": {"slackSince": "2027-01-01T00:00:00Z"}},
+        previous={"desiredReplicas": 4, "pressure": {"enough": [{"replicas": 3, "since": "2027-01-01T00:00:00Z"}]}},
         children={"Deployment": deployment(4, spec=spec)},
     )
     return decide(facts, spec, settings=SETTINGS, now_s=NOW_S + 60)
