@@ -1,6 +1,7 @@
 """Reads the bodies of requests within their bounds: type, size, time, and the memory of all together."""
 
 import asyncio
+from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
@@ -15,7 +16,8 @@ from headrace_engine.server.json_shape import BodyBounds
 class Bodies:
     """Bodies from their first byte until what they ask for has been understood.
 
-    Connections are many and bodies may be large: together they would take more memory than a pod has.
+    Connections are many and bodies may be large: together they would take more memory than a pod has. One
+    address may take half of what all may, so that it cannot keep the others out.
     """
 
     def __init__(self, max_bytes_together: int, timeout_s: float) -> None:
@@ -23,6 +25,8 @@ class Bodies:
         self._timeout_s = timeout_s
         self.num_bytes = 0
         """What they take now."""
+        self._bytes_of = Counter[str]()
+        """By address."""
 
     @asynccontextmanager
     async def read(self, request: Request, max_bytes: int) -> AsyncIterator[bytearray]:
@@ -37,12 +41,15 @@ class Bodies:
         declared = request.headers.get("content-length", "0")
         if declared.isdigit() and int(declared[:20]) > max_bytes:
             raise _too_large(max_bytes)
-        body = bytearray()
+        body, address = bytearray(), request.client.host if request.client else ""
         try:
-            await self._receive(request, body, max_bytes)
+            await self._receive(request, body, max_bytes, address)
             yield body
         finally:
             self.num_bytes -= len(body)
+            self._bytes_of[address] -= len(body)
+            if not self._bytes_of[address]:
+                del self._bytes_of[address]
 
     @asynccontextmanager
     async def read_json(self, request: Request, bounds: BodyBounds) -> AsyncIterator[dict[str, Any]]:
@@ -53,16 +60,21 @@ class Bodies:
         async with self.read(request, bounds.max_bytes) as body:
             yield parse_object(body, bounds)
 
-    async def _receive(self, request: Request, body: bytearray, max_bytes: int) -> None:
+    def _has_room(self, num_bytes: int, address: str) -> bool:
+        most = self._max_bytes_together
+        return self.num_bytes + num_bytes <= most and self._bytes_of[address] + num_bytes <= most // 2
+
+    async def _receive(self, request: Request, body: bytearray, max_bytes: int, address: str) -> None:
         try:
             async with asyncio.timeout(self._timeout_s):
                 async for piece in request.stream():
                     if len(body) + len(piece) > max_bytes:
                         raise _too_large(max_bytes)
-                    if self.num_bytes + len(piece) > self._max_bytes_together:
+                    if not self._has_room(len(piece), address):
                         raise unavailable("too_many_bodies", "Too many requests are being sent. Try again.")
                     body += piece
                     self.num_bytes += len(piece)
+                    self._bytes_of[address] += len(piece)
         except TimeoutError:
             raise invalid(None, "The body did not arrive in time.", status=408) from None
 

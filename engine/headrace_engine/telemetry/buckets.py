@@ -13,6 +13,7 @@ LATENCY_S = (
 )
 STEP_TOKENS = (1, 8, *(2**power for power in range(4, 15)))
 PREEMPTIONS = (1, 2, 3, 4, 5, 10, 20)
+OUTPUTS = (1, 2, 5, 10, 20)
 """Until here vLLM's own bounds: its dashboards interpolate between them."""
 
 FINE_S = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)

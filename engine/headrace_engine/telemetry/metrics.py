@@ -29,6 +29,8 @@ REJECTION_REASONS = (
 )
 OUTCOMES = ("good", "late", "failed")
 PROMPT_SOURCES = ("local_compute", "local_cache_hit")
+CACHED_ON = "device"
+"""vLLM's word for the pool of blocks, which is the one place here where KV stands."""
 VLLM_REJECTIONS = {"queue_full_requests": "max_num_queued_reqs", "queue_full_tokens": "max_num_queued_tokens"}
 """vLLM names the flag, and counts these two alone."""
 
@@ -112,6 +114,7 @@ class Metrics:
             self.holds.labels(self.model_name, hold.value)
         for source in PROMPT_SOURCES:
             self.prompt_tokens_by_source.labels(self.model_name, "0", source)
+        self.prompt_tokens_cached_by_source.labels(self.model_name, "0", CACHED_ON)
         for flag in VLLM_REJECTIONS.values():
             self.vllm_rejections.labels(self.model_name, flag)
         for outcome in OUTCOMES:
@@ -132,6 +135,9 @@ class Metrics:
             "source",
         )
         self.prompt_tokens_cached = vllm.counter("prompt_tokens_cached", "Prompt tokens not computed.")
+        self.prompt_tokens_cached_by_source = vllm.counters(
+            "prompt_tokens_cached_by_source", "The same, by where their KV stood: device.", "source"
+        )
         self.generation_tokens = vllm.counter("generation_tokens", "Tokens generated, stop ids included.")
         self.prefix_queries = vllm.counter("prefix_cache_queries", "Prompt tokens looked up.")
         self.prefix_hits = vllm.counter("prefix_cache_hits", "Prompt tokens found in the prefix cache.")
@@ -181,12 +187,15 @@ class Metrics:
         self.request_preemptions = vllm.histogram(
             "request_num_preemptions", "How often a request lost its blocks.", buckets.PREEMPTIONS
         )
+        self.request_outputs = vllm.histogram(
+            "request_params_n", "Outputs that were asked for of a prompt.", buckets.OUTPUTS
+        )
         counts = buckets.token_counts(max_model_len)
         self.request_max_tokens = vllm.histogram(
             "request_params_max_tokens", "Tokens that a request asked for at most.", counts
         )
         self.request_max_generation_tokens = vllm.histogram(
-            "request_max_num_generation_tokens", "Tokens of a request's longest output.", counts
+            "request_max_num_generation_tokens", "Tokens of a prompt's longest output.", counts
         )
         self.request_computed_tokens = vllm.histogram(
             "request_prefill_kv_computed_tokens", "Prompt tokens of a request that were computed.", counts

@@ -17,6 +17,7 @@ from headrace_engine.core.policies import PolicyName
 from headrace_engine.core.request import FinishReason, Request
 from headrace_engine.core.snapshot import Snapshot
 from headrace_engine.telemetry.metrics import (
+    CACHED_ON,
     PROMPT_SOURCES,
     QUEUE_DEADLINE,
     SLO,
@@ -24,6 +25,7 @@ from headrace_engine.telemetry.metrics import (
     WAITING_FOR_CAPACITY,
     Metrics,
 )
+from headrace_engine.telemetry.outputs import Outputs
 from headrace_engine.telemetry.report import Step, StepReport
 from headrace_engine.telemetry.timeline import Timeline, TimelineEnded
 
@@ -48,6 +50,7 @@ class Recorder:
         self._lost = 0
         self._kv_usage_ratio = 0.0
         self._timelines: dict[str, Timeline] = {}
+        self._outputs = Outputs()
         self._generated_tokens = 0
         self._gaps_s: Counter[float] = Counter()
         """Of the report at hand: a step's tokens are many, and what they say of themselves is the same."""
@@ -58,6 +61,7 @@ class Recorder:
         self._metrics.received.inc(len(report.accepted) + len(report.rejected))
         for request in report.accepted:
             self._timelines[request.request_id] = Timeline(request)
+            self._outputs.began(request)
         for request, rejection in report.rejected:
             self._refused(request, rejection, report.now_s)
         for event in report.events:
@@ -112,6 +116,9 @@ class Recorder:
         metrics.prefix_queries.inc(timeline.num_prompt_tokens)
         metrics.prefix_hits.inc(event.cached_tokens)
         metrics.prompt_tokens_cached.inc(event.cached_tokens)
+        metrics.prompt_tokens_cached_by_source.labels(metrics.model_name, "0", CACHED_ON).inc(
+            event.cached_tokens
+        )
         computed_tokens = timeline.num_prompt_tokens - event.cached_tokens
         for source, count in zip(PROMPT_SOURCES, (computed_tokens, event.cached_tokens), strict=True):
             metrics.prompt_tokens_by_source.labels(metrics.model_name, "0", source).inc(count)
@@ -140,6 +147,7 @@ class Recorder:
         if event.stop_token_id is not None:
             self._tokens(timeline, 1, now_s)
         del self._timelines[event.request_id]
+        self._output_ended(timeline, is_answered=event.reason in (FinishReason.STOP, FinishReason.LENGTH))
         self._end(timeline, event.reason.value, now_s)
         match event.reason:
             case FinishReason.EXPIRED:
@@ -152,6 +160,12 @@ class Recorder:
             case FinishReason.STOP | FinishReason.LENGTH:
                 self._answered(timeline, now_s)
         self._metrics.request_success.labels(self._metrics.model_name, "0", event.reason.value).inc()
+
+    def _output_ended(self, timeline: Timeline, *, is_answered: bool) -> None:
+        together = self._outputs.ended(timeline.request, timeline.num_tokens, is_answered=is_answered)
+        if together is not None:
+            self._metrics.request_outputs.observe(together.num_outputs)
+            self._metrics.request_max_generation_tokens.observe(together.longest_tokens)
 
     def _answered(self, timeline: Timeline, now_s: float) -> None:
         metrics = self._metrics
@@ -171,7 +185,6 @@ class Recorder:
             timeline.first_token_s,
         )
         metrics.request_max_tokens.observe(timeline.request.max_tokens)
-        metrics.request_max_generation_tokens.observe(timeline.num_tokens)
         metrics.request_computed_tokens.observe(timeline.num_prompt_tokens - timeline.cached_tokens)
         metrics.request_preemptions.observe(len(timeline.preempted_s))
         if scheduled_s is None or first_token_s is None:

@@ -2,11 +2,15 @@
 served.
 """
 
+import asyncio
 import contextlib
 import itertools
+import select
 import socket
 import time
 from concurrent.futures import ThreadPoolExecutor
+from typing import Self
+from urllib.parse import urlsplit
 
 import pytest
 
@@ -100,7 +104,7 @@ def test_a_silent_connection_is_closed(start) -> None:
     server = start(limits=QUICK)
     began = time.monotonic()
     assert status_of(server.raw(b"")) == 408
-    assert 0.2 < time.monotonic() - began < 2
+    assert time.monotonic() - began > 0.2
 
 
 def test_headers_that_drip_are_cut_off(start) -> None:
@@ -109,12 +113,12 @@ def test_headers_that_drip_are_cut_off(start) -> None:
         began = time.monotonic()
         connection.settimeout(0.03)
         answer = b""
-        while not answer and time.monotonic() - began < 2:
+        while not answer:
             connection.sendall(b"X")
             with contextlib.suppress(TimeoutError):
                 answer = connection.recv(4096)
     assert status_of(answer) == 408
-    assert 0.2 < time.monotonic() - began < 2
+    assert time.monotonic() - began > 0.2
 
 
 def test_a_body_that_drips_is_cut_off(start) -> None:
@@ -124,17 +128,30 @@ def test_a_body_that_drips_is_cut_off(start) -> None:
     assert b"body did not arrive in time" in answer
 
 
-def test_bodies_take_so_much_memory_together_and_no_more(start) -> None:
+def from_address(server, address: str) -> socket.socket:
+    """All of 127.0.0.0/8 is this machine."""
+    at = urlsplit(server.url)
+    return socket.create_connection((at.hostname, at.port), 60, source_address=(address, 0))
+
+
+def test_bodies_take_so_much_memory_together_and_one_address_half_of_it(start) -> None:
     server = start(limits=HttpLimits(max_bodies_bytes=100_000, linger_s=0.1))
-    half = post(b"x" * 90_000, "Content-Length: 90001")
-    with server.connect() as first, server.connect() as second:
-        first.sendall(half)
-        server.eventually(lambda: server.process.service.bodies.num_bytes == 90_000)
-        second.sendall(half)
-        assert status_of(server.read_all(second)) == 503
-        first.sendall(b"x")
-        assert status_of(first.recv(4096)) == 400
-    assert server.process.service.bodies.num_bytes == 0
+    bodies = server.process.service.bodies
+    most = post(b"x" * 40_000, "Content-Length: 40001")
+    with contextlib.ExitStack() as stack:
+        of_one, other, third = (stack.enter_context(from_address(server, f"127.0.0.{n}")) for n in (1, 2, 3))
+        of_one.sendall(most)
+        server.eventually(lambda: bodies.num_bytes == 40_000)
+        assert status_of(server.raw(most)) == 503
+        assert bodies.num_bytes == 40_000
+        other.sendall(most)
+        server.eventually(lambda: bodies.num_bytes == 80_000)
+        third.sendall(most)
+        assert status_of(server.read_all(third)) == 503
+        for held in (of_one, other):
+            held.sendall(b"x")
+            assert status_of(held.recv(4096)) == 400
+    assert (bodies.num_bytes, dict(bodies._bytes_of)) == (0, {})
 
 
 def test_an_idle_connection_is_not_kept_for_ever(start) -> None:
@@ -142,13 +159,13 @@ def test_an_idle_connection_is_not_kept_for_ever(start) -> None:
     began = time.monotonic()
     answer = server.raw(b"GET /livez HTTP/1.1\r\nHost: x\r\n\r\n")
     assert status_of(answer) == 200
-    assert 0.2 < time.monotonic() - began < 2
+    assert time.monotonic() - began > 0.2
 
 
 def test_three_megabytes_in_crumbs_cost_next_to_nothing(start) -> None:
     server = start(max_model_len=32_768, num_blocks=16_384)
     began = time.process_time()
-    answer = server.raw(post(b"1\r\na\r\n" * 500_000, "Transfer-Encoding: chunked"), timeout_s=10)
+    answer = server.raw(post(b"1\r\na\r\n" * 500_000, "Transfer-Encoding: chunked"))
     assert not answer or status_of(answer) == 400
     assert time.process_time() - began < 2
 
@@ -178,7 +195,7 @@ def test_a_client_that_does_not_read_is_cut_off(start) -> None:
     host, port = server.url.removeprefix("http://").split(":")
     connection.connect((host, int(port)))
     connection.sendall(post(body, f"Content-Length: {len(body)}"))
-    server.eventually(lambda: server.metric("headrace_requests_aborted_total") == 8, timeout_s=20)
+    server.eventually(lambda: server.metric("headrace_requests_aborted_total") == 8)
     assert server.metric("vllm:kv_cache_usage_perc") == 0
     connection.close()
 
@@ -193,29 +210,53 @@ def test_connections_are_bounded_in_all_and_an_address(start) -> None:
 
 
 def test_slow_strangers_do_not_slow_a_good_client(start) -> None:
-    server = start(limits=HttpLimits(header_timeout_s=2))
+    server = start(limits=HttpLimits(header_timeout_s=600))
     strangers = [server.connect() for _ in range(200)]
     for stranger in strangers:
         stranger.sendall(b"GET /livez HTTP/1.1\r\nX-Slow")
-    began = time.monotonic()
     body = {"model": "alphabet", "prompt": "a", "max_tokens": 5}
     with ThreadPoolExecutor(4) as pool:
         answers = list(pool.map(lambda _: server.post("/v1/completions", body), range(8)))
     assert {answer.status_code for answer in answers} == {200}
-    assert time.monotonic() - began < 2
+    assert select.select(strangers, [], [], 0)[0] == [], "none had been sent away before it was served"
     for stranger in strangers:
         stranger.close()
+
+
+class Turns:
+    """The most processor time that an event loop took for one turn, while nobody else's turn came."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self.longest_s = 0.0
+        self._loop = loop
+        self._is_over = False
+        self._used_s = 0.0
+
+    def __enter__(self) -> Self:
+        self._loop.call_soon_threadsafe(self._begin)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._is_over = True
+
+    def _begin(self) -> None:
+        self._used_s = time.thread_time()
+        self._turn()
+
+    def _turn(self) -> None:
+        used_s = time.thread_time()
+        self.longest_s = max(self.longest_s, used_s - self._used_s)
+        self._used_s = used_s
+        if not self._is_over:
+            self._loop.call_soon(self._turn)
 
 
 def test_probes_answer_while_bodies_are_parsed(server) -> None:
     hostile = b'{"model":"alphabet","prompt":["' + b'","'.join([b"a"] * 20_000) + b'"]}'
     request = post(hostile, f"Content-Length: {len(hostile)}", "Connection: close")
-    with ThreadPoolExecutor(4) as pool:
+    with ThreadPoolExecutor(4) as pool, Turns(server._loop) as turns:
         busy = [pool.submit(server.raw, request) for _ in range(24)]
-        slowest_s = 0.0
         while not all(each.done() for each in busy):
-            began = time.monotonic()
             assert status_of(server.raw(get())) == 200
-            slowest_s = max(slowest_s, time.monotonic() - began)
     assert {status_of(each.result()) for each in busy} == {400}
-    assert slowest_s < 0.25
+    assert turns.longest_s < 0.25

@@ -134,3 +134,29 @@ def test_why_requests_waited_is_counted() -> None:
     assert value(metrics, "headrace_admission_holds_total", reason="tenant") == 2
     assert value(metrics, "headrace_admission_holds_total", reason="slots") == 1
     assert value(metrics, "headrace_admission_holds_total", reason="blocks") == 0
+
+
+def end_together(recorder: Recorder, ends: list[tuple[int, FinishReason]]) -> None:
+    """Outputs of one prompt, each with so many tokens and such an end."""
+    scheduler = Scheduler(capacity=CAPACITY)
+    requests = [
+        Request(f"p{place}", (1, 2), max_tokens=9, arrival_s=0.0, leader="p0" if place else "")
+        for place in range(len(ends))
+    ]
+    begun = [Scheduled(request.request_id, 0.0, 0) for request in requests]
+    recorder.record(report(scheduler, 0.0, *begun, accepted=tuple(requests)))
+    for request, (num_tokens, reason) in zip(requests, ends, strict=True):
+        tokens = [Tokens(request.request_id, [5]) for _ in range(num_tokens)]
+        recorder.record(report(scheduler, 1.0, *tokens, Finished(request.request_id, reason)))
+
+
+def test_the_outputs_of_a_prompt_are_one_request_of_vllms() -> None:
+    metrics, recorder = recorder_at([0.0], SLO())
+    end_together(recorder, [(3, FinishReason.LENGTH)])
+    end_together(recorder, [(2, FinishReason.STOP), (7, FinishReason.LENGTH), (1, FinishReason.ABORT)])
+    end_together(recorder, [(4, FinishReason.ABORT), (4, FinishReason.ERROR)])
+    outputs, longest = "vllm:request_params_n", "vllm:request_max_num_generation_tokens"
+    assert [value(metrics, f"{name}_count", engine="0") for name in (outputs, longest)] == [2, 2]
+    assert [value(metrics, f"{name}_sum", engine="0") for name in (outputs, longest)] == [1 + 3, 3 + 7]
+    assert value(metrics, f"{outputs}_bucket", engine="0", le="1.0") == 1
+    assert recorder._outputs._open == {}
