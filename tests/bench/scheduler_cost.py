@@ -11,6 +11,7 @@ import platform
 import statistics
 import time
 
+from headrace_engine.core.contract import Contract, Terms
 from headrace_engine.core.limits import Capacity, Limits
 from headrace_engine.core.plan import Outcome
 from headrace_engine.core.policies import PolicyName, policy_of
@@ -38,9 +39,11 @@ class Load:
         num_running: int = NUM_RUNNING,
         num_classes: int = 3,
         num_tenants: int = 50,
+        num_shares: int = 0,
     ) -> None:
         self._num_classes, self._num_tenants = num_classes, num_tenants
-        tenants, rate = Tenants(), PrefillRate()
+        shares = {f"tenant-{number}": Terms(min_share=0.5 / num_shares) for number in range(num_shares)}
+        tenants, rate = Tenants(Contract(shares)), PrefillRate()
         self.scheduler = Scheduler(
             capacity=Capacity(num_running, 8192, 4096, num_running * 300, BLOCK_SIZE),
             limits=Limits(num_running, 8192, max_num_queued_reqs=10**6, max_num_queued_tokens=10**9),
@@ -120,6 +123,12 @@ def main() -> None:
         turnover(f"`{policy}`", policy)
     turnover("`fair`, 5,000 tenants", PolicyName.FAIR, num_tenants=5_000)
     turnover("`slo`, 20 classes", PolicyName.SLO, num_classes=1 + WORST_PRIORITY)
+    for num_shares in (10, 250):
+        turnover(
+            *(f"`slo`, 500 tenants, {num_shares} with a share", PolicyName.SLO),
+            num_tenants=500,
+            num_shares=num_shares,
+        )
     step_us = 64 * Load(PolicyName.FCFS, 0, num_running=64).cost_us()
     speed = 1e6 * STEP_S / step_us
     print(

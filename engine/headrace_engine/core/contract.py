@@ -16,6 +16,8 @@ from headrace_engine.core.priority import BEST_PRIORITY, WORST_PRIORITY
 MAX_TENANTS = 4096
 MAX_NAME_LENGTH = 64
 MOST_REPLICAS = 1_000
+MOST_SHARED = 1 + 1e-6
+"""What all shares come to at most, as floats add up."""
 _LEAST = {
     "max_num_seqs": 1,
     "max_num_queued_reqs": 0,
@@ -43,6 +45,8 @@ class Terms:
     requests_per_minute: int | None = None
     tokens_per_minute: int | None = None
     """Prompt and output; what these two mean exactly, `rates` says."""
+    min_share: float = 0.0
+    """Of the tokens that the engine computes while the tenant waits, whoever goes before it (`shares`)."""
 
     @property
     def has_rates(self) -> bool:
@@ -68,6 +72,8 @@ class Terms:
         changed = replace(self, **changes)
         if not _is_number(changed.weight) or not 0.001 <= changed.weight <= 1000:
             raise LimitsError(f"{name}.weight", "takes a number from 0.001 to 1000")
+        if not _is_number(changed.min_share) or not 0 <= changed.min_share <= 1:
+            raise LimitsError(f"{name}.min_share", "takes a number from 0 to 1")
         for key, least in _LEAST.items():
             value = getattr(changed, key)
             if value is not None and not _is_integer(value, least, 2**31 - 1):
@@ -107,6 +113,11 @@ class Contract:
         """What this tenant is given."""
         return self.items.get(tenant, self.default)
 
+    @property
+    def shares(self) -> dict[str, float]:
+        """Of those tenants that have one."""
+        return {tenant: terms.min_share for tenant, terms in self.items.items() if terms.min_share}
+
     def part_of(self, rate: int) -> float:
         """What this engine lets through of a rate; never less than one, so that nobody is shut out."""
         return max(1.0, rate / self.replicas)
@@ -138,6 +149,10 @@ class Contract:
                 items[tenant] = items.get(tenant, default).changed(terms, name)
         if len(items) > MAX_TENANTS:
             raise LimitsError("tenants.items", f"takes at most {MAX_TENANTS} tenants")
+        if default.min_share:
+            raise LimitsError("tenants.default.min_share", "is 0: a share is that of one tenant")
+        if sum(terms.min_share for terms in items.values()) > MOST_SHARED:
+            raise LimitsError("tenants.items.min_share", "takes shares that are 1 together, or less")
         return Contract(items, default, replicas)
 
 

@@ -67,6 +67,7 @@ class Lifecycle:
     def admit(self, request: Request, now_s: float, *, load_until_s: float | None = None) -> None:
         """Let a waiting request run, with the blocks it was given; with a deadline it loads KV first."""
         self.waiting.admit(request)
+        self.tenants.shares.grant(request)
         if load_until_s is None:
             request.status = Status.RUNNING
             self.running.prefill(request, self.waiting.precedes)
@@ -101,6 +102,7 @@ class Lifecycle:
         self._notices.append(Preempted(request.request_id, request.computed_tokens))
         self.running.remove(request)
         self.kv.release(request)
+        self.tenants.shares.withdraw(request)
         request.status = Status.PREEMPTED
         request.preemptions += 1
         self.preemptions += 1
@@ -119,6 +121,8 @@ class Lifecycle:
         del self.requests[request.request_id]
         if request.status in (Status.RUNNING, Status.LOADING):
             self.tenants.charge(request, request.computed_tokens)
+            self.tenants.shares.withdraw(request)
+            self.tenants.shares.learn(request)
             self.running.remove(request)
         else:
             self.waiting.remove(request)

@@ -4,6 +4,7 @@ from enum import StrEnum
 
 from headrace_engine.core.deadline import EarliestDeadline, Feasible
 from headrace_engine.core.fair import FairShare
+from headrace_engine.core.guarantee import Guaranteed
 from headrace_engine.core.policy import FirstComeFirstServed, Policy
 from headrace_engine.core.prefill_rate import PrefillRate
 from headrace_engine.core.priority import PriorityClasses
@@ -33,20 +34,32 @@ def policy_of(
 ) -> Policy:
     """A new policy of this name, for the scheduler that charges these tenants and measures this rate."""
 
-    def by_deadline() -> EarliestDeadline:
+    def by_deadline() -> Policy:
         return EarliestDeadline(prefill_rate)
 
+    def by_shares() -> Policy:
+        return FairShare(tenants, by_deadline)
+
+    def of_one() -> Policy:
+        """Among the requests of one tenant."""
+        match name:
+            case PolicyName.FCFS | PolicyName.FAIR:
+                return FirstComeFirstServed()
+            case PolicyName.PRIORITY:
+                return PriorityClasses(FirstComeFirstServed, age_s)
+            case PolicyName.SHORTEST:
+                return ShortestFirst()
+            case PolicyName.DEADLINE:
+                return Feasible(by_deadline(), prefill_rate)
+            case PolicyName.SLO:
+                return Feasible(PriorityClasses(by_deadline, age_s), prefill_rate)
+
+    of_all: Policy
     match name:
-        case PolicyName.FCFS:
-            return FirstComeFirstServed()
-        case PolicyName.PRIORITY:
-            return PriorityClasses(FirstComeFirstServed, age_s)
-        case PolicyName.SHORTEST:
-            return ShortestFirst()
-        case PolicyName.DEADLINE:
-            return Feasible(by_deadline(), prefill_rate)
         case PolicyName.FAIR:
-            return FairShare(tenants, FirstComeFirstServed)
+            of_all = FairShare(tenants, FirstComeFirstServed)
         case PolicyName.SLO:
-            classes = PriorityClasses(lambda: FairShare(tenants, by_deadline), age_s)
-            return Feasible(classes, prefill_rate)
+            of_all = Feasible(PriorityClasses(by_shares, age_s), prefill_rate)
+        case _:
+            of_all = of_one()
+    return Guaranteed(of_all, of_one, tenants.shares)

@@ -93,6 +93,10 @@ class Request:
     """The hash chain of the full blocks looked at so far."""
     charged_tokens: int = 0
     """Positions that its tenant was charged for."""
+    by_share: bool = False
+    """Whether it runs because its tenant was owed it (`shares`)."""
+    promised_tokens: float = 0.0
+    """What its tenant's share was debited for it in advance, and it has not computed yet."""
     load_until_s: float | None = None
     """The deadline of its one load; None if there was none."""
     cached_tokens: int = 0

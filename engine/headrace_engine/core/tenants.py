@@ -18,6 +18,7 @@ from operator import itemgetter
 from headrace_engine.core.contract import Contract
 from headrace_engine.core.least_served import LeastServed
 from headrace_engine.core.request import Request
+from headrace_engine.core.shares import Shares
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,10 +38,9 @@ class Tenants:
     """How long after its last arrival a tenant is reckoned with."""
 
     def __init__(self, contract: Contract | None = None, *, prices: Prices | None = None) -> None:
+        self.shares = Shares()
+        """What tenants are owed."""
         self.contract = contract or Contract()
-        """What holds for work scheduled from now on."""
-        self.longest_tokens = 0
-        """The longest sequence that the engine serves. Set by the scheduler."""
         self.running: Counter[str] = Counter()
         """How many requests of each tenant run."""
         self._prices = prices or Prices()
@@ -50,6 +50,25 @@ class Tenants:
         self._around: OrderedDict[str, float] = OrderedDict()
         """Who asked lately, with the time, the earliest first."""
         self._least_around = LeastServed(self.counted)
+
+    @property
+    def contract(self) -> Contract:
+        """What holds for work scheduled from now on."""
+        return self._contract
+
+    @contract.setter
+    def contract(self, contract: Contract) -> None:
+        self._contract = contract
+        self.shares.agree(contract.shares)
+
+    @property
+    def longest_tokens(self) -> int:
+        """The longest sequence that the engine serves. Set by the scheduler."""
+        return self.shares.longest_tokens
+
+    @longest_tokens.setter
+    def longest_tokens(self, tokens: int) -> None:
+        self.shares.longest_tokens = tokens
 
     @property
     def burst(self) -> float:
@@ -93,6 +112,7 @@ class Tenants:
         """Nobody was served anything: what is ordered anew does not pay for the past."""
         self._service.clear()
         self._level = 0.0
+        self.shares.nobody_waits()
         self._least_around = LeastServed(self.counted)
         for tenant in self._around:
             self._least_around.put(tenant)
@@ -110,10 +130,11 @@ class Tenants:
         prompt = max(0, min(end, prompt_tokens) - max(start, found))
         output = end - max(start, prompt_tokens) if end > prompt_tokens else 0
         prices = self._prices
-        weight = self.contract.of(request.tenant).weight
+        weight = self._contract.of(request.tenant).weight
         cost = prices.cached * cached + prices.input * prompt + prices.output * output
         served = max(self.service(request.tenant), self._level - self.burst)
         self._service[request.tenant] = served + cost / weight
+        self.shares.computed(request, prompt + output)
         request.charged_tokens = end
 
     def _forget(self, floor: float) -> None:
