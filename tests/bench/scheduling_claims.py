@@ -57,7 +57,7 @@ def learned(compute: Compute) -> StepModel:
 
     def watch(plan: Plan) -> Outcome:
         outcome = compute(plan)
-        learner.observe(plan.work, outcome.duration_s)
+        learner.observe(plan.work, outcome.duration_s, num_prefill_tokens=plan.num_prefill_tokens)
         return outcome
 
     stream_itl_s(watch, 0.01, max_num_batched_tokens=128)

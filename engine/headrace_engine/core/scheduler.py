@@ -40,7 +40,7 @@ from headrace_engine.core.sampling import TokenLogprobs
 from headrace_engine.core.snapshot import Snapshot
 from headrace_engine.core.step import Step
 from headrace_engine.core.step_learner import StepLearner
-from headrace_engine.core.step_model import StepModel
+from headrace_engine.core.step_model import Forecast, StepModel
 from headrace_engine.core.tenants import Tenants
 
 SAMPLED_NOTHING = "the model yields no token after this text: what it computed is no number"
@@ -98,8 +98,8 @@ class Scheduler:
 
     @property
     def step_model(self) -> StepModel | None:
-        """What `max_step_ms` is predicted by: the one given, or what the engine's own steps have taught; None
-        until there were enough.
+        """What `max_step_ms` is predicted by: the one given, or what the engine's own steps have taught while
+        it held.
         """
         return self._given_model or self._learner.model
 
@@ -186,7 +186,7 @@ class Scheduler:
         """Plan the next step. Every plan, an empty one too, is committed or failed before the next."""
         assert self._under_way is None, "commit or fail the plan under way before making the next"
         self._step_id += 1
-        step = Step(self._step_id, self._limits, self.step_model)
+        step = Step(self._step_id, self._limits, self._forecast())
         plan = self._under_way = self._planner.fill(step, self._limits, now_s)
         self._life.queue.step(now_s)
         self._life.computing = True
@@ -280,10 +280,15 @@ class Scheduler:
         self._under_way = None
         return list(self._life.computed())
 
+    def _forecast(self) -> Forecast | None:
+        if not self._limits.max_step_ms:
+            return None
+        return Forecast(self._given_model) if self._given_model else self._learner.forecast()
+
     def _measure(self, plan: Plan, outcome: Outcome) -> None:
         """How long such a step takes, and how fast one full of prompts is."""
-        if plan.rows:
-            self._learner.observe(plan.work, outcome.duration_s)
+        if plan.rows and self._limits.max_step_ms and self._given_model is None:
+            self._learner.observe(plan.work, outcome.duration_s, num_prefill_tokens=plan.num_prefill_tokens)
         full = 2 * plan.num_prefill_tokens >= plan.budget_tokens or Hold.BUDGET in plan.holds
         if full and plan.num_prefill_tokens:
             self.prefill_rate.observe(plan.num_prefill_tokens, outcome.duration_s)

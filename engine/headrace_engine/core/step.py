@@ -6,11 +6,11 @@ from dataclasses import replace
 from headrace_engine.core.limits import Limits
 from headrace_engine.core.plan import Hold, Load, Plan, Row, Scoring, new_row
 from headrace_engine.core.request import Request
-from headrace_engine.core.step_model import NO_WORK, StepModel, StepWork
+from headrace_engine.core.step_model import NO_WORK, Forecast, StepWork
 
-LEAST_CHUNK_TOKENS = 8
-"""However little time is left, one prefill goes on by this much: none is starved, and a step that has to read
-the weights anyway is hardly longer for it.
+LEAST_CHUNK_RATIO = 0.1
+"""However little time is left, one prefill goes on by what makes the step longer by this part, and by a token
+at least: none is starved.
 """
 YIELDING_SHARE = 8
 """A prompt that yields adds nothing to a step that has computed this part of its budget in prompts."""
@@ -19,7 +19,7 @@ YIELDING_SHARE = 8
 class Step:
     """A throw-away budget. Decodes take their tokens whatever they cost; prefills share what they leave."""
 
-    def __init__(self, step_id: int, limits: Limits, model: StepModel | None) -> None:
+    def __init__(self, step_id: int, limits: Limits, forecast: Forecast | None) -> None:
         self.step_id = step_id
         self.budget_tokens = limits.max_num_batched_tokens
         self.left_tokens = self.budget_tokens
@@ -27,8 +27,8 @@ class Step:
         self._num_partial = 0
         self._most_partial = limits.max_num_partial_prefills or self.budget_tokens
         self._chunk_tokens = limits.long_prefill_token_threshold or self.budget_tokens
-        self._budget_s = limits.max_step_ms / 1000 if model else 0.0
-        self._model = model
+        self._budget_s = limits.max_step_ms / 1000
+        self._forecast = forecast
         self._rows: list[Row] = []
         self._loads: list[Load] = []
         self._work = NO_WORK
@@ -62,7 +62,7 @@ class Step:
         ]
         self._num_decodes = len(requests)
         self._context_tokens = sum([row.start for row in self._rows]) + len(requests)
-        self._work = StepWork(len(requests), self._context_tokens)
+        self._work = StepWork(len(requests), self._context_tokens, 0.0, len(requests))
         self.left_tokens -= len(requests)
 
     def prefill(self, request: Request, *, yields: bool = False) -> int:
@@ -86,7 +86,7 @@ class Step:
         )
         self._num_partial += end < request.total_tokens
         self._context_tokens += end
-        self._work = self._work.with_chunk(start, chunk)
+        self._work = self._work.with_chunk(start, chunk, sampled_rows)
         self.left_tokens -= chunk
         return chunk
 
@@ -101,7 +101,9 @@ class Step:
             token_ids=[*row.token_ids, *draft_ids], sampled_rows=1 + len(draft_ids)
         )
         work = self._work
-        self._work = replace(work, tokens=work.tokens + len(draft_ids))
+        self._work = replace(
+            work, tokens=work.tokens + len(draft_ids), sampled_rows=work.sampled_rows + len(draft_ids)
+        )
         self._num_drafts += len(draft_ids)
         self._context_tokens += len(draft_ids)
         self.left_tokens -= len(draft_ids)
@@ -139,11 +141,15 @@ class Step:
         return max(0, min(self.left_tokens, self._yielding_tokens - prefilled))
 
     def _chunk(self, start: int, most_tokens: int) -> int:
-        if not self._budget_s or self._model is None or not most_tokens:
+        forecast, work = self._forecast, self._work
+        if forecast is None or not most_tokens:
             return most_tokens
-        chunk = self._model.chunk_within(self._work, start, most_tokens, self._budget_s)
-        prefilled = len(self._rows) > self._num_decodes
-        return chunk if prefilled else max(chunk, min(LEAST_CHUNK_TOKENS, most_tokens))
+        if len(self._rows) > self._num_decodes:
+            return forecast.chunk_within(work, start, most_tokens, self._budget_s)
+        if self._num_decodes and forecast.wants_decodes_alone:
+            return 0
+        least_s = (1 + LEAST_CHUNK_RATIO) * forecast.model.predict_s(work)
+        return forecast.chunk_within(work, start, most_tokens, max(self._budget_s, least_s)) or 1
 
 
 def _scoring(request: Request, start: int, end: int) -> Scoring | None:
