@@ -10,6 +10,7 @@ import contextlib
 import socket
 import threading
 import time
+from asyncio.trsock import TransportSocket
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
@@ -210,6 +211,12 @@ class RunningServer:
     def connect(self, timeout_s: float = PATIENCE_S) -> socket.socket:
         host, port = self.url.removeprefix("http://").split(":")
         return socket.create_connection((host, int(port)), timeout_s)
+
+    def accepted(self, connection: socket.socket) -> TransportSocket:
+        """The server's end of a connection."""
+        ours, transports = connection.getsockname(), list(self._loop._transports.values())
+        (end,) = (each for each in transports if each.get_extra_info("peername") == ours)
+        return end.get_extra_info("socket")
 
     @staticmethod
     def read_all(connection: socket.socket) -> bytes:
