@@ -57,7 +57,11 @@ EVENTS = st.one_of(
     ),
 )
 WORK = st.builds(
-    StepWork, tokens=COUNTS, decode_context_tokens=COUNTS, prefill_attention_tokens=st.floats(0, 1e12)
+    StepWork,
+    tokens=COUNTS,
+    decode_context_tokens=COUNTS,
+    prefill_attention_tokens=st.floats(0, 1e12),
+    sampled_rows=COUNTS,
 )
 STEPS = st.builds(
     Step,
