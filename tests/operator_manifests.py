@@ -194,6 +194,23 @@ BAD_SPECS: dict[str, tuple[dict[str, Any], str]] = {
         {"tenants": {"default": {"limits": {"tokensPerMinute": 0.5}}}},
         "spec.tenants.default.limits.tokensPerMinute",
     ),
+    "more shares than there are": (
+        {
+            "tenants": {
+                "keys": {KEY: "acme"},
+                "items": [{"name": "acme", "minShare": "0.6"}, {"name": "bolt", "minShare": "0.5"}],
+            }
+        },
+        "spec.tenants.items",
+    ),
+    "share beyond one": (
+        {"tenants": {"keys": {KEY: "acme"}, "items": [{"name": "acme", "minShare": "1.5"}]}},
+        "spec.tenants.items[0].minShare",
+    ),
+    "tenant that waits for no time": (
+        {"tenants": {"default": {"slo": {"queueDeadline": "0s"}}}},
+        "spec.tenants.default.slo.queueDeadline",
+    ),
     "tenant beyond the pod": (
         {"tenants": {"keys": {KEY: "acme"}, "items": [{"name": "acme", "limits": {"maxNumSeqs": 17}}]}},
         "spec.tenants.items",

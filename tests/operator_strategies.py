@@ -38,6 +38,7 @@ TERMS = st.fixed_dictionaries(
             [{"maxNumQueuedReqs": 0}, {"requestsPerMinute": 1, "tokensPerMinute": 1000}]
         ),
         "priority": st.integers(-20, 19),
+        "slo": st.sampled_from([{"ttft": "2s"}, {"queueDeadline": "500ms"}]),
     },
 )
 
@@ -48,7 +49,10 @@ def tenants(draw: st.DrawFn) -> dict[str, Any]:
     return {
         "keys": {KEY: draw(words)},
         "default": draw(TERMS),
-        "items": [{"name": name, **draw(TERMS)} for name in names],
+        "items": [
+            {"name": name, "minShare": draw(st.sampled_from(["0.0", "0.25"])), **draw(TERMS)}
+            for name in names
+        ],
     }
 
 

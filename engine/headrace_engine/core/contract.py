@@ -24,6 +24,8 @@ _LEAST = {
     "max_num_queued_tokens": 0,
     "requests_per_minute": 1,
     "tokens_per_minute": 1,
+    "queue_deadline_ms": 1,
+    "ttft_ms": 1,
 }
 """Of the terms that bound something."""
 
@@ -45,6 +47,10 @@ class Terms:
     requests_per_minute: int | None = None
     tokens_per_minute: int | None = None
     """Prompt and output; what these two mean exactly, `rates` says."""
+    queue_deadline_ms: int | None = None
+    """Longest time that its requests wait before they are first scheduled; None is the engine's own."""
+    ttft_ms: int | None = None
+    """When it wants first tokens: a matter of order alone. None is the engine's own."""
     min_share: float = 0.0
     """Of the tokens that the engine computes while the tenant waits, whoever goes before it (`shares`)."""
 

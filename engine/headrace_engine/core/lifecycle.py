@@ -82,7 +82,8 @@ class Lifecycle:
             self.queue.leave(request, scheduled=True)
             self.deadlines.met(request)
             queue_time_s = now_s - request.arrival_s
-            self._notices.append(Scheduled(request.request_id, queue_time_s, request.cached_tokens))
+            told = (request.request_id, queue_time_s, request.cached_tokens)
+            self._notices.append(Scheduled(*told, by_share=request.by_share))
 
     def loaded(self, request: Request, num_tokens: int) -> None:
         """End a load that brought the KV of the first `num_tokens` tokens."""

@@ -142,6 +142,8 @@ class Scheduled:
     request_id: str
     queue_time_s: float
     cached_tokens: int
+    by_share: bool = False
+    """Because its tenant was owed it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,8 +28,6 @@ class Shares:
         self.longest_tokens = 0
         """The longest sequence that the engine serves. Set by the scheduler."""
         self.computed_tokens = 0
-        self.num_granted = 0
-        """Admissions that somebody was owed."""
         self._due: dict[str, float] = {}
         self._output_tokens: dict[str, float] = {}
         """What an answer lately had, by tenant."""
@@ -75,7 +73,6 @@ class Shares:
         if tenant not in self.of:
             return
         request.by_share = self.owed(tenant) > 0.0
-        self.num_granted += request.by_share
         prompt_tokens = len(request.prompt_token_ids)
         most_output = request.token_limit - prompt_tokens
         end = prompt_tokens + min(most_output, self._output_tokens.get(tenant, most_output))

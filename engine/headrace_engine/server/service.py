@@ -55,14 +55,19 @@ class Serving:
                 await self.limits.adopt(self.api_keys.tenancy.contract)
             tenant = self.api_keys.tenant(headers.get("authorization", ""), address)
             salt = self.api_keys.salt(tenant)
+        terms = self.limits.rules.contract.of(tenant)
         return Claim.of(
             headers,
             tenant=tenant,
             block_salt=salt,
-            queue_deadline_s=self.queue_deadline_s,
-            first_token_s=self.first_token_s,
-            priority=self.limits.rules.contract.of(tenant).priority,
+            queue_deadline_s=_own_s(terms.queue_deadline_ms, self.queue_deadline_s),
+            first_token_s=_own_s(terms.ttft_ms, self.first_token_s),
+            priority=terms.priority,
         )
+
+
+def _own_s(own_ms: int | None, everybodys_s: float | None) -> float | None:
+    return everybodys_s if own_ms is None else own_ms / 1000
 
 
 class Service:

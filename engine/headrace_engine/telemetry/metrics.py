@@ -246,6 +246,9 @@ class Metrics:
             "Requests that a step looked at and did not admit, by what held them.",
             "reason",
         )
+        self.admissions_by_share = headrace.counter(
+            "admissions_by_share", "Requests first scheduled because their tenant was owed its min_share."
+        )
         self.unaccounted = headrace.gauge(
             "requests_unaccounted", "Accepted requests neither live nor ended; anything but 0 is a fault."
         )

@@ -112,6 +112,7 @@ class Recorder:
         timeline.cached_tokens = event.cached_tokens
         metrics.queue_time.observe(event.queue_time_s)
         metrics.fine_queue_time.observe(event.queue_time_s)
+        metrics.admissions_by_share.inc(event.by_share)
         metrics.prompt_tokens.inc(timeline.num_prompt_tokens)
         metrics.prefix_queries.inc(timeline.num_prompt_tokens)
         metrics.prefix_hits.inc(event.cached_tokens)

@@ -1,5 +1,7 @@
 """From the validated parts of the resource to `ServiceSpec`: seconds, ratios, and dependent defaults."""
 
+from dataclasses import replace
+
 from headrace_engine.core.contract import Terms
 from headrace_operator.api.engine_resource import EnginePart, ResourceListPart
 from headrace_operator.api.model_resource import ModelPart
@@ -170,7 +172,8 @@ def _tenants(part: TenantsPart) -> Tenants:
         keys=tuple(sorted(part.keys.items())),
         default=_terms(part.default),
         items=tuple(
-            (tenant.name, _terms(tenant)) for tenant in sorted(part.items, key=lambda tenant: tenant.name)
+            (tenant.name, replace(_terms(tenant), min_share=float(tenant.min_share)))
+            for tenant in sorted(part.items, key=lambda tenant: tenant.name)
         ),
     )
 
@@ -186,7 +189,13 @@ def _terms(part: TermsPart) -> Terms:
         best_priority=part.best_priority,
         requests_per_minute=limits.requests_per_minute,
         tokens_per_minute=limits.tokens_per_minute,
+        queue_deadline_ms=_optional_ms(part.slo.queue_deadline),
+        ttft_ms=_optional_ms(part.slo.ttft),
     )
+
+
+def _optional_ms(duration: str | None) -> int | None:
+    return None if duration is None else max(1, round(duration_s(duration) * 1000))
 
 
 def _client(part: ClientPart) -> Client:

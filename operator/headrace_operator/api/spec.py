@@ -4,7 +4,7 @@
 """
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 
 from headrace_engine.core.contract import Terms
@@ -171,7 +171,7 @@ class Tenants:
 
     keys: tuple[tuple[str, str], ...] = ()
     """Digest of an API key, and whose it is."""
-    default: Terms = Terms()
+    default: Terms = field(default_factory=Terms)
     items: tuple[tuple[str, Terms], ...] = ()
 
     @property

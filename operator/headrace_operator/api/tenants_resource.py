@@ -5,7 +5,7 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import AfterValidator, Field, StringConstraints
 from pydantic_core import PydanticCustomError
 
-from headrace_operator.api.fields import Sequences, matching
+from headrace_operator.api.fields import Duration, Sequences, matching, within
 from headrace_operator.api.rules import Part, Rule, of_defaults
 
 TENANT_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9._-]*$"
@@ -38,17 +38,29 @@ class TenantLimitsPart(Part):
     )
     requests_per_minute: Rate | None = Field(
         None,
-        description="Most requests of the tenant in a minute, all pods together: each ready pod lets an equal "
-        "part of them through, and one at least. More are refused with 429.",
+        description="Most requests of the tenant in a minute, all pods together: each ready pod lets an "
+        "equal part of them through, and one at least. More are refused with 429.",
     )
     tokens_per_minute: Rate | None = Field(
         None,
-        description="Most tokens of the tenant in a minute, prompt and output, all pods together, divided like "
-        "requestsPerMinute. A request takes max_tokens, and gives back what it does not generate.",
+        description="Most tokens of the tenant in a minute, prompt and output, all pods together, divided "
+        "like requestsPerMinute. A request takes max_tokens, and gives back what it does not generate.",
     )
 
 
 Priority = Annotated[int, Field(ge=-20, le=19)]
+
+
+class TenantSloPart(Part):
+    """Times of a tenant, in place of the service's. The SLO is judged by the service's all the same."""
+
+    ttft: Annotated[Duration, within("1ms", "1h", "tenants: slo.ttft")] | None = Field(
+        None,
+        description="When the tenant wants first tokens: requests that can still make it are ordered by it.",
+    )
+    queue_deadline: Annotated[Duration, within("1ms", "1h", "tenants: slo.queueDeadline")] | None = Field(
+        None, description="Longest time that the tenant's requests wait; then they are refused with 429."
+    )
 
 
 class TermsPart(Part):
@@ -73,13 +85,24 @@ class TermsPart(Part):
     best_priority: Priority | None = Field(
         None, description="Lowest class that its requests may name. Absent: they may only stand back."
     )
+    slo: TenantSloPart = of_defaults(TenantSloPart, "The tenant's own times.")
     limits: TenantLimitsPart = of_defaults(TenantLimitsPart, "The tenant's own limits.")
+
+
+Share = Annotated[str, StringConstraints(pattern=r"^(0(\.[0-9]{1,4})?|1(\.0{1,4})?)$", max_length=6)]
+MOST_SHARED = 1.000001
+"""What all shares come to at most, as floats add up."""
 
 
 class TenantPart(TermsPart):
     """A tenant with terms of its own."""
 
     name: TenantName = Field(description="Name of the tenant.")
+    min_share: Share = Field(
+        "0.0",
+        description="Least part of the tokens that each pod computes while the tenant waits there, whatever "
+        "class or weight others have.",
+    )
 
 
 def _distinct(items: list[TenantPart]) -> list[TenantPart]:
@@ -98,6 +121,12 @@ class TenantsPart(Part):
             "has(self.keys) && size(self.keys) > 0 || !has(self.items) || size(self.items) == 0",
             "tenants.items needs tenants.keys: without a key nobody is told apart",
             lambda part: bool(part.keys) or not part.items,
+            ".items",
+        ),
+        Rule(
+            f"!has(self.items) || self.items.map(t, double(t.minShare)).sum() <= {MOST_SHARED}",
+            "tenants.items: all minShare together must not be above 1",
+            lambda part: sum(float(item.min_share) for item in part.items) <= MOST_SHARED,
             ".items",
         ),
     )

@@ -16,11 +16,15 @@ def contract(tenants: spec.Tenants, *, ready_replicas: int = 0) -> Contract:
 
 
 def scheduling_policy(service: spec.ServiceSpec) -> PolicyName | None:
-    """By shares, by classes first where a tenant has one. None where the service names a policy itself."""
+    """By shares, by classes and times first where a tenant has some. None where the service names a policy
+    itself.
+    """
     if any(argument.partition("=")[0] == POLICY_FLAG for argument in service.engine.args):
         return None
-    return PolicyName.SLO if any(map(_has_classes, service.tenants.terms)) else PolicyName.FAIR
+    return PolicyName.SLO if any(map(_needs_order, service.tenants.terms)) else PolicyName.FAIR
 
 
-def _has_classes(terms: Terms) -> bool:
-    return terms.priority != 0 or terms.best_priority not in {None, 0}
+def _needs_order(terms: Terms) -> bool:
+    """By classes, or by a time of its own."""
+    has_classes = terms.priority != 0 or terms.best_priority not in {None, 0}
+    return has_classes or terms.ttft_ms is not None

@@ -1,7 +1,7 @@
 """Argv and files of a rendered pod, read by the engine's own parsers: neither side knows a name alone."""
 
 import json
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import orjson
@@ -75,14 +75,29 @@ def test_its_tenants_are_those_that_the_spec_names(tmp_path: Path):
     terms = {
         "keys": {64 * "a": "acme"},
         "default": {"weight": 2},
-        "items": [{"name": "acme", "weight": 8, "limits": {"maxNumSeqs": 4, "requestsPerMinute": 60}}],
+        "items": [
+            {
+                "name": "acme",
+                "weight": 8,
+                "minShare": "0.25",
+                "limits": {"maxNumSeqs": 4, "requestsPerMinute": 60},
+                "slo": {"ttft": "1.5s", "queueDeadline": "20s"},
+            }
+        ],
     }
     _, files = pod_and_files(service({"tenants": terms}))
     file = tmp_path / "api-keys.json"
     file.write_text(files["api-keys.json"])
     found = Tenancy.read(file)
     assert found.tenants == {bytes.fromhex(64 * "a"): "acme"}
-    assert found.contract.of("acme") == Terms(weight=8, max_num_seqs=4, requests_per_minute=60)
+    assert found.contract.of("acme") == Terms(
+        weight=8,
+        max_num_seqs=4,
+        requests_per_minute=60,
+        min_share=0.25,
+        ttft_ms=1500,
+        queue_deadline_ms=20_000,
+    )
     assert found.contract.of("another") == Terms(weight=2)
     assert found.contract.digest == contract(service({"tenants": terms}).tenants).digest, (
         "so nobody is called"
@@ -91,9 +106,10 @@ def test_its_tenants_are_those_that_the_spec_names(tmp_path: Path):
 
 def test_all_tenants_that_a_service_may_have_can_be_renamed_at_once():
     """The call that does it, and the reply to it, are as large as they get."""
-    longest = Terms(*(1000.0, 65_536, 10**6, 2**31 - 1, -20, -20), *(2**31 - 1, 2**31 - 1))
+    longest = Terms(*(1000.0, 65_536, 10**6, 2**31 - 1, -20, -20), *(2**31 - 1,) * 4)
+    least = replace(longest, min_share=1 / 3 / MAX_TENANTS)
     held, wanted = (
-        Contract({f"{letter}{number:063}": longest for number in range(MAX_TENANTS)}, longest, 1000)
+        Contract({f"{letter}{number:063}": least for number in range(MAX_TENANTS)}, longest, 1000)
         for letter in "ab"
     )
     limits = Limits(65_536, 4_194_304)

@@ -146,6 +146,23 @@ class TestDeadlinesAndClasses:
         assert late.status_code == 429
         assert late.headers["x-headrace-reason"] == "queue_deadline"
 
+    def test_a_tenants_own_time_in_the_queue_holds_where_a_client_names_none(self, start, tmp_path) -> None:
+        keys = write_keys(
+            tmp_path / "keys.json", {"sk-a": "acme", "sk-b": "bolt"}, {"acme": {"queue_deadline_ms": 30}}
+        )
+        server = start(max_num_seqs=1, step_s=0.01, api_keys=keys)
+        with server.http.stream(
+            "POST",
+            server.url + "/v1/completions",
+            json=BODY | {"max_tokens": 200, "ignore_eos": True, "stream": True},
+            headers={"authorization": "Bearer sk-b"},
+        ) as first:
+            lines = first.iter_lines()
+            assert next(lines)
+            late = ask(server, "sk-a")
+        assert late.headers["x-headrace-reason"] == "queue_deadline"
+        assert ask(server, "sk-b").status_code == 200
+
     @pytest.mark.parametrize("name", ["x-headrace-queue-deadline-ms", "x-slo-ttft-ms", "x-llm-d-slo-ttft-ms"])
     @pytest.mark.parametrize("value", ["0", "-1", "nan", "inf", "soon", "1e99"])
     def test_what_is_no_time_is_refused_by_name(self, start, name, value) -> None:

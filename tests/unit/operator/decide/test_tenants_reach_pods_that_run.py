@@ -75,6 +75,14 @@ def test_without_rates_pods_that_come_and_go_change_nothing():
     assert contract(SHARED.tenants, ready_replicas=5) == WANTED
 
 
+TIMES = service({"tenants": {**TENANTS, "items": [{"name": "acme", "slo": {"ttft": "1s"}}]}})
+
+
+def test_where_a_tenant_has_a_time_of_its_own_engines_go_by_it():
+    digest = contract(TIMES.tenants).digest
+    assert [call.policy for call in calls(digest, spec=TIMES)] == [PolicyName.SLO]
+
+
 CLASSES = service({"tenants": {**TENANTS, "items": [{"name": "batch", "priority": 10}]}})
 OWN_POLICY = service({"tenants": TENANTS, "engine": {"args": ["--scheduling-policy=deadline"]}})
 

@@ -100,7 +100,7 @@ def test_tenants_reach_engines_by_the_file_that_they_read_again_when_it_changes(
         "keys": {64 * "a": "acme"},
         "items": [{"name": "acme", "weight": 3, "limits": {"maxNumSeqs": 8}}],
     }
-    document = tenancy(service({"tenants": terms}).tenants)
+    document = tenancy(service({"tenants": terms}).tenants, 2)
     assert document["keys"] == {64 * "a": "acme"}
     acme = document["tenants"]["items"]["acme"]
     assert (acme["weight"], acme["max_num_seqs"], acme["max_num_queued_reqs"]) == (3, 8, None)
