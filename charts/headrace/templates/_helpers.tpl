@@ -56,6 +56,10 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 - apiGroups: [networking.k8s.io]
   resources: [networkpolicies]
   verbs: [get, list, watch, create, patch]
+# Only to tell who else scales a service; without it services are served all the same.
+- apiGroups: [autoscaling]
+  resources: [horizontalpodautoscalers]
+  verbs: [list, watch]
 {{- if .Values.monitoring.podMonitor.enabled }}
 - apiGroups: [monitoring.coreos.com]
   resources: [podmonitors]

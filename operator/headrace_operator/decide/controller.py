@@ -121,8 +121,8 @@ def _planned(
         set_limits=calls,
         drain=steps.drain,
         events=(
-            *((events.of_change(decided.change),) if decided.change is not None else ()),
             *events.of_approval(situation.previous, decided.approval),
+            *((events.of_change(decided.change),) if decided.change is not None else ()),
             *events.of_recommendation(situation.previous, status.get("recommendation")),
             *(events.of_conditions(situation.previous, found) if news else ()),
             # What was refused did not come about.

@@ -7,7 +7,7 @@ services alone. Times are monotonic seconds.
 from collections.abc import Sequence
 
 from headrace_operator.kube.errors import KubeError
-from headrace_operator.kube.kinds import Kind
+from headrace_operator.kube.kinds import OPTIONAL, Kind
 
 Scope = str | None
 
@@ -54,6 +54,10 @@ class Coverage:
         """Why changes in a namespace are noticed by the next LIST only: a kind may not be watched there."""
         return self._found(self._unwatched, self._scope_of(namespace))
 
+    def unseen_in(self, kind: Kind, namespace: str) -> KubeError | None:
+        """Why one kind may not be listed in a namespace."""
+        return self._unlisted.get((kind, self._scope_of(namespace)))
+
     def seen_nowhere_because(self) -> KubeError | None:
         """The refusal that leaves not one scope to work in, if there is none."""
         refused = [self._found(self._unlisted, scope) for scope in self.scopes]
@@ -68,4 +72,5 @@ class Coverage:
         return None if self.scopes == (None,) else namespace
 
     def _found(self, refusals: dict[tuple[Kind, Scope], KubeError], scope: Scope) -> KubeError | None:
-        return next((refusals[kind, scope] for kind in self.kinds if (kind, scope) in refusals), None)
+        needed = (kind for kind in self.kinds if kind not in OPTIONAL)
+        return next((refusals[kind, scope] for kind in needed if (kind, scope) in refusals), None)

@@ -58,6 +58,8 @@ SERVICE_ACCOUNTS = Kind("v1", "ServiceAccount", "serviceaccounts")
 NETWORK_POLICIES = Kind("networking.k8s.io/v1", "NetworkPolicy", "networkpolicies")
 POD_MONITORS = Kind("monitoring.coreos.com/v1", "PodMonitor", "podmonitors")
 """Not every cluster knows them."""
+AUTOSCALERS = Kind("autoscaling/v2", "HorizontalPodAutoscaler", "horizontalpodautoscalers", None)
+"""Others', seen to tell who else scales."""
 REPLICA_SETS = Kind("apps/v1", "ReplicaSet", "replicasets")
 EVENTS = Kind("v1", "Event", "events", None)
 LEASES = Kind("coordination.k8s.io/v1", "Lease", "leases", None)
@@ -70,7 +72,9 @@ CHILDREN = (
     POD_DISRUPTION_BUDGETS,
     DEPLOYMENTS,
 )
-WATCHED = (INFERENCE_SERVICES, PODS, *CHILDREN)
+WATCHED = (INFERENCE_SERVICES, PODS, *CHILDREN, AUTOSCALERS)
+OPTIONAL = frozenset({AUTOSCALERS})
+"""Where they may not be seen, services are served all the same."""
 
 _BY_NAME = {
     (kind.api_version, kind.kind): kind for kind in (*WATCHED, POD_MONITORS, REPLICA_SETS, EVENTS, LEASES)

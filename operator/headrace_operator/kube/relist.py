@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable
 from headrace_operator.kube.client import KubeClient
 from headrace_operator.kube.coverage import Coverage, Scope
 from headrace_operator.kube.errors import KubeError, KubeUnreachableError
-from headrace_operator.kube.kinds import INFERENCE_SERVICES, Kind
+from headrace_operator.kube.kinds import INFERENCE_SERVICES, OPTIONAL, Kind
 from headrace_operator.kube.store import Store
 
 logger = logging.getLogger(__name__)
@@ -62,13 +62,14 @@ class Relister:
             items, version = await self._client.list(kind, scope)
         except (KubeError, KubeUnreachableError) as error:
             _warn("list", kind, error)
-            if isinstance(error, KubeError) and error.is_refused:
-                self._coverage.refuse_list(kind, scope, error)
             is_whole = False
+            if isinstance(error, KubeError) and (error.is_refused or _may_lack(kind, error)):
+                self._coverage.refuse_list(kind, scope, error)
+                is_whole = kind in OPTIONAL
         else:
             self._store.replace(kind, items, resource_version=version, namespace=scope)
             self._coverage.listed(kind, scope, self._clock())
-            is_whole = await self._try_watch(kind, scope, version)
+            is_whole = kind in OPTIONAL or await self._try_watch(kind, scope, version)
         if was_blind != self._is_blind(scope):
             self._store.wake_services(scope)
         return is_whole
@@ -88,6 +89,10 @@ class Relister:
 
     def _is_blind(self, scope: Scope) -> bool:
         return self._coverage.blind_in(scope or "") is not None
+
+
+def _may_lack(kind: Kind, error: KubeError) -> bool:
+    return kind in OPTIONAL and error.is_not_found
 
 
 def _warn(verb: str, kind: Kind, error: KubeError | KubeUnreachableError) -> None:

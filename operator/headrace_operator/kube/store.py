@@ -9,8 +9,16 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
-from headrace_operator.api.names import CHILD_FIELD_MANAGER
-from headrace_operator.kube.kinds import INFERENCE_SERVICES, PODS, SERVICE_LABEL, Key, Kind
+from headrace_operator.kube.autoscalers import target_of
+from headrace_operator.kube.kinds import (
+    AUTOSCALERS,
+    INFERENCE_SERVICES,
+    PODS,
+    SERVICE_LABEL,
+    Key,
+    Kind,
+)
+from headrace_operator.kube.slim import slim
 
 TOMBSTONES = 10_000
 Object = dict[str, Any]
@@ -21,7 +29,7 @@ class Store:
 
     def __init__(self, kinds: Iterable[Kind], *, wake: Callable[[Key], None]) -> None:
         self._objects: dict[Kind, dict[Key, Object]] = {kind: {} for kind in kinds}
-        self._pods_of: dict[Key, set[Key]] = {}
+        self._members: dict[Kind, dict[Key, set[Key]]] = {PODS: {}, AUTOSCALERS: {}}
         self._revisions: dict[Key, int] = {}
         self._deleted: OrderedDict[str, None] = OrderedDict()
         self._wake = wake
@@ -34,8 +42,15 @@ class Store:
 
     def pods_of(self, key: Key) -> list[Object]:
         """The pods that bear the service's label. A label proves nothing: see `observe.ownership`."""
-        pods = self._objects[PODS]
-        return [pods[pod] for pod in sorted(self._pods_of.get(key, ()))]
+        return self._members_of(PODS, key)
+
+    def autoscalers_of(self, key: Key) -> list[Object]:
+        """The autoscalers that target the service, or what has the name of its Deployment."""
+        return self._members_of(AUTOSCALERS, key)
+
+    def _members_of(self, kind: Kind, key: Key) -> list[Object]:
+        objects = self._objects[kind]
+        return [objects[name] for name in sorted(self._members[kind].get(key, ()))]
 
     def revision(self, key: Key) -> int:
         """Another number after each change of the service or of anything of its."""
@@ -45,6 +60,11 @@ class Store:
         """Take in an object as a watch told it. Anything that is no object of the API is ignored."""
         name = _name(obj)
         if name is None or _uid(obj) in self._deleted or not self._is_news(kind, name, obj):
+            return
+        if kind is AUTOSCALERS and _service_of(kind, name, obj) is None:
+            # It is none of ours, or not any more.
+            if name in self._objects[kind]:
+                self._drop(kind, name)
             return
         self._keep(kind, name, obj)
 
@@ -93,16 +113,18 @@ class Store:
 
     def _keep(self, kind: Kind, name: Key, obj: Object) -> None:
         held = self._objects[kind].get(name)
-        if kind is PODS:
-            self._index_pod(name, held, obj)
-        self._objects[kind][name] = _slim(kind, obj)
+        if kind in self._members:
+            self._index(kind, name, held, obj)
+        self._objects[kind][name] = slim(kind, obj)
+        if kind is AUTOSCALERS and held is not None and target_of(held) == target_of(obj):
+            return
         for key in {_service_of(kind, name, obj), _service_of(kind, name, held)} - {None}:
             self._tell(key)  # type: ignore[arg-type]
 
     def _drop(self, kind: Kind, name: Key) -> None:
         held = self._objects[kind].pop(name)
-        if kind is PODS:
-            self._index_pod(name, held, None)
+        if kind in self._members:
+            self._index(kind, name, held, None)
         key = _service_of(kind, name, held)
         if key is not None:
             self._tell(key)
@@ -114,14 +136,15 @@ class Store:
             self._revisions.pop(key, None)
         self._wake(key)
 
-    def _index_pod(self, name: Key, before: Object | None, after: Object | None) -> None:
-        was, now = _service_of(PODS, name, before), _service_of(PODS, name, after)
+    def _index(self, kind: Kind, name: Key, before: Object | None, after: Object | None) -> None:
+        members = self._members[kind]
+        was, now = _service_of(kind, name, before), _service_of(kind, name, after)
         if was is not None and was != now:
-            self._pods_of[was].discard(name)
-            if not self._pods_of[was]:
-                del self._pods_of[was]
+            members[was].discard(name)
+            if not members[was]:
+                del members[was]
         if now is not None:
-            self._pods_of.setdefault(now, set()).add(name)
+            members.setdefault(now, set()).add(name)
 
     def _bury(self, obj: Object) -> None:
         uid = _uid(obj)
@@ -165,21 +188,9 @@ def _service_of(kind: Kind, name: Key, obj: Object | None) -> Key | None:
         return None
     if kind is INFERENCE_SERVICES:
         return name
+    if kind is AUTOSCALERS:
+        target = target_of(obj)
+        return None if target is None else Key(name.namespace, target[0])
     labels = _metadata(obj).get("labels")
     service = labels.get(SERVICE_LABEL) if isinstance(labels, dict) else None
     return Key(name.namespace, service) if isinstance(service, str) and service else None
-
-
-def _slim(kind: Kind, obj: Object) -> Object:
-    """Without `managedFields`, which are the larger half of most objects; of a pod ours stay, which are few
-    and tell our marks from others'.
-    """
-    metadata = {name: value for name, value in _metadata(obj).items() if name != "managedFields"}
-    managed = _metadata(obj).get("managedFields")
-    if kind is PODS and isinstance(managed, list):
-        metadata["managedFields"] = [
-            entry
-            for entry in managed
-            if isinstance(entry, dict) and entry.get("manager") == CHILD_FIELD_MANAGER
-        ]
-    return {**obj, "metadata": metadata}

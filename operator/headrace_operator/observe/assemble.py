@@ -3,10 +3,13 @@
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from headrace_operator.api.names import APPROVE_ANNOTATION, PAUSED_ANNOTATION
 from headrace_operator.api.spec import Invalid, ServiceSpec
 from headrace_operator.api.status_reading import read
 from headrace_operator.decide.controller import recent_start_s
-from headrace_operator.decide.observation import Observation
+from headrace_operator.decide.observation import Autoscaler, Observation
+from headrace_operator.kube.autoscalers import scaled_by
+from headrace_operator.kube.kinds import DEPLOYMENTS
 from headrace_operator.observe.pods import is_endpoint, observe_pod
 from headrace_operator.observe.windows import ServiceWindows
 
@@ -22,6 +25,7 @@ def assemble(
     pods: Iterable[Mapping[str, Any]],
     foreign_pods: Iterable[Mapping[str, Any]],
     good_template: Mapping[str, Any] | None,
+    autoscalers: tuple[Autoscaler, ...] | None = (),
     windows: ServiceWindows,
     scrape_interval_s: float,
     now_s: float,
@@ -50,4 +54,18 @@ def assemble(
         observing_since_s=windows.observing_since_s,
         foreign_pods=tuple(pod["metadata"]["name"] for pod in foreign_pods if is_endpoint(pod)),
         good_template=good_template,
+        autoscalers=autoscalers,
+        scaled_by=scaled_by(_metadata(children.get(DEPLOYMENTS.kind)).get("managedFields")),
+        approve=_annotation(service, APPROVE_ANNOTATION),
+        is_paused=(_annotation(service, PAUSED_ANNOTATION) or "false").lower() != "false",
     )
+
+
+def _annotation(service: Mapping[str, Any], name: str) -> str | None:
+    annotations = _metadata(service).get("annotations")
+    text = annotations.get(name) if isinstance(annotations, Mapping) else None
+    return text if isinstance(text, str) and text else None
+
+
+def _metadata(obj: Mapping[str, Any] | None) -> Mapping[str, Any]:
+    return (obj or {}).get("metadata") or {}

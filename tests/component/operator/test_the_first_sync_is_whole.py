@@ -7,7 +7,7 @@ import pytest
 from aiohttp import web
 
 from headrace_operator.kube.coverage import Coverage
-from headrace_operator.kube.kinds import INFERENCE_SERVICES, PODS, WATCHED, Key
+from headrace_operator.kube.kinds import AUTOSCALERS, INFERENCE_SERVICES, PODS, WATCHED, Key
 from headrace_operator.kube.relist import RETRY_S, Relister
 from headrace_operator.kube.store import Store
 
@@ -119,6 +119,20 @@ async def test_what_is_refused_blinds_its_own_namespace_and_lets_the_others_begi
     assert coverage.blind_in("b").status == 403
     assert coverage.seen_nowhere_because() is None
     assert rounds.waits_s[0] <= RETRY_S * 1.2
+
+
+@pytest.mark.parametrize("code", [403, 404])
+async def test_what_is_only_told_about_is_done_without_and_asked_for_at_the_regular_time(
+    lists, client, store, code
+):
+    """Other people's autoscalers: the right to see them may lack, or the kind itself."""
+    lists.broken = {"horizontalpodautoscalers": code}
+    coverage, rounds = Coverage(WATCHED, ()), Rounds(1)
+    relister = await run(client, store, rounds, coverage)
+    assert relister.synced.is_set()
+    assert coverage.blind_in("a") is None
+    assert coverage.unseen_in(AUTOSCALERS, "a").status == code
+    assert rounds.waits_s[0] >= 240
 
 
 async def test_a_refusal_everywhere_leaves_nothing_to_work_in(lists, client, store):

@@ -6,7 +6,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from operator_strategies import json_values
 
-from headrace_operator.kube.kinds import DEPLOYMENTS, INFERENCE_SERVICES, PODS, SERVICE_LABEL, WATCHED, Key
+from headrace_operator.kube.kinds import (
+    AUTOSCALERS,
+    DEPLOYMENTS,
+    INFERENCE_SERVICES,
+    PODS,
+    SERVICE_LABEL,
+    WATCHED,
+    Key,
+)
 from headrace_operator.kube.store import Store
 
 CHAT = Key("default", "chat")
@@ -20,14 +28,19 @@ metadata = st.fixed_dictionaries(
         "labels": st.fixed_dictionaries({SERVICE_LABEL: st.just("chat") | json_values}) | json_values,
     },
 )
-objects = st.fixed_dictionaries({"metadata": metadata | json_values}) | json_values
+targets = st.fixed_dictionaries(
+    {"kind": st.just("Deployment") | json_values, "name": st.just("chat-engine") | json_values},
+    optional={"apiVersion": st.just("apps/v1") | json_values},
+)
+specs = st.fixed_dictionaries({"scaleTargetRef": targets | json_values}) | json_values
+objects = st.fixed_dictionaries({"metadata": metadata | json_values}, optional={"spec": specs}) | json_values
 
 
 @given(
     st.lists(
         st.tuples(
             st.sampled_from(["put", "remove", "replace"]),
-            st.sampled_from([INFERENCE_SERVICES, DEPLOYMENTS, PODS]),
+            st.sampled_from([INFERENCE_SERVICES, DEPLOYMENTS, PODS, AUTOSCALERS]),
             objects,
         ),
         max_size=12,

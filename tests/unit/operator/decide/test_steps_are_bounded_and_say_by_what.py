@@ -1,4 +1,4 @@
-"""How many replicas one decision adds or removes, how soon the next, and which field of the spec bounds it."""
+"""How many replicas one decision adds or removes, how soon the next, and which field bounds it."""
 
 import pytest
 from operator_builders import NOW_S, SETTINGS, observation, pod, service, window

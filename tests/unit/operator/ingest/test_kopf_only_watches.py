@@ -76,7 +76,8 @@ def test_an_object_is_neither_copied_nor_remembered(settings: kopf.OperatorSetti
 
 def test_only_labelled_children_are_asked_for(settings: kopf.OperatorSettings):
     selectors = {selector.any_name: text for selector, text in settings.watching.label_selectors.items()}
-    assert set(selectors) == {kind.plural for kind in WATCHED} - {"inferenceservices"}
+    others = {"inferenceservices", "horizontalpodautoscalers"}
+    assert set(selectors) == {kind.plural for kind in WATCHED} - others
     assert set(selectors.values()) == {"headrace.dev/inferenceservice"}
 
 

@@ -101,6 +101,7 @@ def test_what_was_said_counts_for_nothing(lie):
 def decided(windows):
     """Four pods, of which one could go for all that is known."""
     spec = service({"scaling": {"maxReplicas": 8}})
+    enough = {"replicas": 3, "since": "2027-01-01T00:00:00Z"}
     pods = [
         replace(pod(number, uid=uid, name=uid), scrape=observe_pod(raw_pod(uid), windows.latest(uid)).scrape)
         for number, uid in enumerate(PODS)
@@ -110,7 +111,7 @@ def decided(windows):
         pods=pods,
         recent=seen(windows, NOW_S + 38),
         window=seen(windows),
-        previous={"desiredReplicas": 4, "pressure": {"enough": [{"replicas": 3, "since": "2027-01-01T00:00:00Z"}]}},
+        previous={"desiredReplicas": 4, "pressure": {"enough": [enough]}},
         children={"Deployment": deployment(4, spec=spec)},
     )
     return decide(facts, spec, settings=SETTINGS, now_s=NOW_S + 60)
