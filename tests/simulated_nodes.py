@@ -8,7 +8,7 @@ import itertools
 import ssl
 import threading
 import time
-from collections.abc import AsyncIterator, Awaitable, Iterable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Coroutine, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
@@ -20,7 +20,7 @@ from headrace_local.pki import Pki
 
 T = TypeVar("T")
 PODS_PER_NODE = 110
-HEARTBEAT_S = 10.0
+HEARTBEAT_S = 15.0
 AT_ONCE = 16
 MERGE = {"Content-Type": "application/merge-patch+json"}
 
@@ -58,6 +58,12 @@ class SimulatedNodes:
     def objects(self, path: str) -> list[dict[str, Any]]:
         return self._run(self._list(path))["items"]
 
+    def follow(self, path: str) -> dict[str, dict[str, Any]]:
+        """Every object of a collection by uid, kept up to date by a watch until the nodes are stopped."""
+        found: dict[str, dict[str, Any]] = {}
+        self._run(self._begin(self._follow(path, found)))
+        return found
+
     def _run(self, work: Awaitable[T]) -> T:
         return asyncio.run_coroutine_threadsafe(_awaited(work), self._loop).result(300)
 
@@ -71,6 +77,8 @@ class SimulatedNodes:
             timeout=aiohttp.ClientTimeout(total=None),
             json_serialize=lambda document: orjson.dumps(document).decode(),
             read_bufsize=1 << 21,
+            # On one machine, compression costs the API server more than it saves.
+            headers={"Accept-Encoding": "identity"},
             trust_env=False,
         )
         names = [f"simulated-{number}" for number in range(-(-self.pods // PODS_PER_NODE))]
@@ -111,13 +119,24 @@ class SimulatedNodes:
 
     async def _run_pods(self) -> None:
         async with asyncio.TaskGroup() as kubelets:
-            async for event in self._watch("/api/v1/pods"):
+            async for event in self._watch("/api/v1/pods", fieldSelector="spec.nodeName!="):
                 pod = event["object"]
-                if event["type"] in ("ADDED", "MODIFIED") and pod["spec"].get("nodeName"):
+                if event["type"] in ("ADDED", "MODIFIED"):
                     if "deletionTimestamp" in pod["metadata"]:
                         kubelets.create_task(self._end(pod))
                     elif pod["status"]["phase"] == "Pending":
                         kubelets.create_task(self._make_ready(pod))
+
+    async def _begin(self, work: Coroutine[Any, Any, None]) -> None:
+        self._tasks.append(asyncio.create_task(work))
+
+    async def _follow(self, path: str, found: dict[str, dict[str, Any]]) -> None:
+        async for event in self._watch(path):
+            uid = event["object"]["metadata"]["uid"]
+            if event["type"] == "DELETED":
+                found.pop(uid, None)
+            else:
+                found[uid] = event["object"]
 
     async def _make_ready(self, pod: dict[str, Any]) -> None:
         ip = str(next(self._addresses))
@@ -159,10 +178,10 @@ class SimulatedNodes:
             found: dict[str, Any] = orjson.loads(await answer.read())
             return found
 
-    async def _watch(self, path: str) -> AsyncIterator[dict[str, Any]]:
+    async def _watch(self, path: str, **selectors: str) -> AsyncIterator[dict[str, Any]]:
         """From what is there now on, until cancelled."""
         assert self._session is not None
-        async with self._session.get(path, params={"watch": "1"}) as answer:
+        async with self._session.get(path, params={"watch": "1", **selectors}) as answer:
             held = b""
             async for chunk in answer.content.iter_any():
                 *whole, held = (held + chunk).split(b"\n")

@@ -22,6 +22,8 @@ from headrace_operator.kube.kinds import Kind, kind_of
 APPLY_PATCH = "application/apply-patch+yaml"
 MERGE_PATCH = "application/merge-patch+json"
 LIST_CHUNK = 500
+NOT_THERE = "1"
+"""A resource version that no object ever has: the store's first, at which it was empty."""
 
 RequestObserver = Callable[[str, int, float], None]
 """Told of each call: verb, status (0 when there was no answer), seconds."""
@@ -112,7 +114,8 @@ class KubeClient:
     ) -> dict[str, Any]:
         """Server-side apply. Without `force`, a field that another manager holds at another value is a 409.
 
-        A manifest with `metadata.uid` is applied to that very object or not at all (409).
+        A manifest with `metadata.uid` is applied to that very object or not at all (409); one with
+        `metadata.resourceVersion` `NOT_THERE` makes an object, or is a 409 where there is one of that name.
         """
         metadata = manifest["metadata"]
         path = kind_of(manifest).path(metadata["namespace"], metadata["name"], subresource)

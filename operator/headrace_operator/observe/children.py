@@ -1,4 +1,9 @@
-"""What lives under the names of a service's children, whoever made it."""
+"""What lives under the names of a service's children, whoever made it.
+
+The store holds labelled objects only, and a foreign object of our name may well have no label. It is not
+looked for: what is missing is made on the condition that nothing is there. Where that fails, the name is in
+doubt, and the server is asked about it until the doubt is gone.
+"""
 
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -16,19 +21,30 @@ class ChildrenView:
         self._client = client
         self._store = store
         self._kinds = tuple(kinds)
+        self._doubted: set[Key] = set()
 
-    async def of(self, key: Key, *, ask: bool) -> dict[str, Mapping[str, Any]]:
-        """By kind. With `ask`, what the store lacks is read from the server: the store holds labelled objects
-        only, and a foreign object of our name may well have no label.
-        """
+    def doubt(self, key: Key) -> None:
+        """Something of the service's could not be made, for there is an object of that name."""
+        self._doubted.add(key)
+
+    def forget(self, key: Key) -> None:
+        """The service is gone."""
+        self._doubted.discard(key)
+
+    async def of(self, key: Key) -> dict[str, Mapping[str, Any]]:
+        """By kind. In doubt, what the store lacks is read from the server."""
         found: dict[str, Mapping[str, Any]] = {}
+        is_unseen = False
         for kind in self._kinds:
             name = key.name if kind is SERVICES else engine_name(key.name)
             child = self._store.get(kind, key.namespace, name)
-            if child is None and ask:
+            if child is None and key in self._doubted:
                 child = await self._client.get(kind, key.namespace, name)
+                is_unseen |= child is not None
             if child is not None:
                 found[kind.kind] = child
+        if not is_unseen:
+            self._doubted.discard(key)
         return found
 
     async def good_template(

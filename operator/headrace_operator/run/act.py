@@ -1,9 +1,9 @@
 """Carries out a plan: the single writer of the cluster and of the engines.
 
 Each write is preceded by the question whether we still lead, and ends before that answer does. An object that
-exists is applied to by uid; one that must not exist yet is applied without force: so an object of our name
-that is not ours stays as it is, whatever happens in between. A child that the API server refuses to take does
-not keep the others from being written.
+exists is applied to by uid; one that is to be made, on the condition that there is none: so an object of our
+name that is not ours stays as it is, whatever happens in between. A child that the API server refuses to take
+does not keep the others from being written.
 """
 
 from collections.abc import Awaitable, Callable, Mapping
@@ -14,7 +14,7 @@ from headrace_operator.api.names import CHILD_FIELD_MANAGER, STATUS_FIELD_MANAGE
 from headrace_operator.api.spec import Limits
 from headrace_operator.decide.observation import Observation
 from headrace_operator.decide.plan import Event, Plan, PodAnnotations
-from headrace_operator.kube.client import KubeClient
+from headrace_operator.kube.client import NOT_THERE, KubeClient
 from headrace_operator.kube.errors import KubeError
 from headrace_operator.kube.events import EventRecorder
 from headrace_operator.kube.kinds import INFERENCE_SERVICES, PODS, Kind, kind_of
@@ -26,6 +26,10 @@ from headrace_operator.run.engine_calls import EngineCalls
 
 class NameConflictError(Exception):
     """An object of a child's name exists and is not the service's: it is left untouched."""
+
+
+class NameTakenError(KubeError):
+    """A child was to be made, and there is an object of its name: whose it is, is to be seen."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,15 +104,23 @@ class Actor:
     async def _apply_child(
         self, manifest: Mapping[str, Any], service: Mapping[str, Any], observation: Observation
     ) -> None:
-        live = observation.children.get(manifest["kind"])
+        live, metadata = observation.children.get(manifest["kind"]), manifest["metadata"]
         if live is None:
-            await self._apply(manifest, field_manager=CHILD_FIELD_MANAGER, force=False)
+            await self._make(manifest)
             return
-        metadata = manifest["metadata"]
         if controller_uid(live) != service["metadata"]["uid"]:
             raise NameConflictError(f"{manifest['kind']} {metadata['name']} exists and is not the service's")
         exact = {**manifest, "metadata": {**metadata, "uid": live["metadata"]["uid"]}}
         await self._apply(exact, field_manager=CHILD_FIELD_MANAGER, force=True)
+
+    async def _make(self, manifest: Mapping[str, Any]) -> None:
+        unborn = {**manifest, "metadata": {**manifest["metadata"], "resourceVersion": NOT_THERE}}
+        try:
+            await self._apply(unborn, field_manager=CHILD_FIELD_MANAGER, force=False)
+        except KubeError as error:
+            if error.is_conflict:
+                raise NameTakenError(error.status, error.reason, error.message) from error
+            raise
 
     async def _annotate(self, annotate: PodAnnotations, service: Mapping[str, Any]) -> None:
         metadata = {

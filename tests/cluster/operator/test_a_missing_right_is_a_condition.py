@@ -16,7 +16,6 @@ ROLE = "clusterrole/headrace-operator-headrace-system"
 RIGHTS = [
     ("deployments", "create"),
     ("deployments", "patch"),
-    ("deployments", "get"),
     ("services", "create"),
     ("configmaps", "patch"),
     ("poddisruptionbudgets", "create"),
@@ -73,6 +72,23 @@ def test_each_right_that_lacks_is_told_and_all_is_made_once_it_is_there(
     eventually(lambda: all(not _refused(namespace, name) for name in names))
     assert operator.process.poll() is None
     assert operator.metric('headrace_operator_reconciles_total{result="Bug"}') == 0
+
+
+def test_a_name_that_is_taken_is_to_be_looked_at(
+    installed: Cluster,
+    namespace: Any,
+    service: Callable[..., dict[str, Any]],
+    start_operator: Callable[..., Any],
+    eventually: Callable[..., Any],
+) -> None:
+    start_operator()
+    namespace.kubectl("create", "configmap", "chat-engine", "--from-literal=theirs=yes")
+    with lacking(installed, "configmaps", "get"):
+        namespace.apply(service())
+        told = eventually(lambda: _refused(namespace, "chat"))
+        assert 'cannot get resource "configmaps"' in told["message"]
+    namespace.patch("infs", "chat", {"spec": {"slo": {"ttft": "2s"}}})
+    eventually(lambda: (namespace.condition("chat", "Accepted") or {}).get("reason") == "NameConflict")
 
 
 def test_a_kind_that_may_not_be_listed_or_watched_is_told_and_served_on_as_far_as_it_is_seen(

@@ -1,6 +1,7 @@
 """Many services on a real API server and nodes that do not exist: how long, and at what cost.
 
-HEADRACE_TEST_SERVICES says how many. The figures are printed at the end (`-s`).
+HEADRACE_TEST_SERVICES says how many. Only where it is set are time and processor held to the bar of a
+thousand: what else is asserted does not depend on the machine. The figures are printed at the end (`-s`).
 """
 
 import os
@@ -12,21 +13,27 @@ from typing import Any
 
 import pytest
 from operator_process import OperatorProcess, account_file, install, launch_operator, wait_for
+from process_cost import processor_s, processors_used, show
 from simulated_nodes import SimulatedNodes
 
 from headrace_local.cluster import Cluster
 from headrace_local.pytest_plugin import session_cluster
-from headrace_operator.kube.kinds import CHILDREN, INFERENCE_SERVICES
+from headrace_operator.kube.kinds import CHILDREN, DEPLOYMENTS, INFERENCE_SERVICES
 
 pytestmark = [pytest.mark.cluster, pytest.mark.slow, pytest.mark.timeout(900)]
 
+IS_MEASURED = "HEADRACE_TEST_SERVICES" in os.environ
 NUMBER = int(os.environ.get("HEADRACE_TEST_SERVICES", "120"))
 NAMESPACES = 10
 WITHIN_S = max(30.0, 60.0 * NUMBER / 1000)
+PATIENCE_S = 4 * WITHIN_S
 STEADY_S = 8.0 if NUMBER < 1000 else 75.0
 """Of a thousand, so long that each was looked at: at rest that is every minute."""
 CHART_DEFAULTS = {"LEASE_DURATION_S": "15", "RECONCILE_INTERVAL_S": "5", "SCRAPE_INTERVAL_S": "2"}
-TICKS = os.sysconf("SC_CLK_TCK")
+MOST_CALLS = {"APPLY": len(CHILDREN) + 4, "POST": 4, "GET": 2, "PUT": 0, "PATCH": 2}
+"""To the API server, of a service from its making until it rests: the children once, the status as it becomes
+ready, its events, the ReplicaSet of its pod. Six, two, two and one are the rule; a slow machine sees more.
+"""
 
 
 @dataclass
@@ -37,6 +44,9 @@ class Crowd:
     nodes: SimulatedNodes
     launch: Callable[..., OperatorProcess]
     place: Path
+    services: dict[str, dict[str, Any]]
+    deployments: dict[str, dict[str, Any]]
+    """By uid, as watches tell them: to ask again and again would take the machine from those measured."""
     figures: dict[str, str] = field(default_factory=dict)
     started: list[OperatorProcess] = field(default_factory=list)
 
@@ -45,18 +55,27 @@ class Crowd:
         self.started.append(operator)
         return operator
 
-    def services(self) -> list[dict[str, Any]]:
-        return self.nodes.objects(INFERENCE_SERVICES.path(None))
-
     def are_all(self, type_: str) -> bool:
-        found = self.services()
+        found = list(self.services.values())
         return len(found) == NUMBER and all(_is_true(service, type_) for service in found)
+
+    def are_made(self) -> bool:
+        """Whether each has the child that is made last."""
+        return len(self.deployments) == NUMBER and self.are_all("Accepted")
 
     def versions(self) -> dict[str, str]:
         """Of the services and of their children, by uid."""
         kinds = (INFERENCE_SERVICES, *CHILDREN)
         found = [item for kind in kinds for item in self.nodes.objects(kind.path(None))]
-        return {item["metadata"]["uid"]: item["metadata"]["resourceVersion"] for item in found}
+        return {
+            item["metadata"]["uid"]: item["metadata"]["resourceVersion"]
+            for item in found
+            if item["metadata"]["name"].startswith("chat-")
+        }
+
+    def processes(self) -> dict[str, int]:
+        daemons = {daemon.name: daemon.pid for daemon in self.cluster.daemons.all()}
+        return daemons | {"operator": self.started[-1].process.pid, "test": os.getpid()}
 
 
 def _is_true(service: dict[str, Any], type_: str) -> bool:
@@ -77,10 +96,17 @@ def crowd(
         for name in names:
             cluster.kubectl("create", "namespace", name)
         account = account_file(cluster, place / "kubeconfig")
-        crowd = Crowd(cluster, nodes, lambda *a, **k: launch_operator(account, admin_key, *a, **k), place)
         for index, name in enumerate(names):
             wanted = [service(f"chat-{number}") for number in range(index, NUMBER, NAMESPACES)]
             nodes.create(INFERENCE_SERVICES.path(name), wanted)
+        crowd = Crowd(
+            cluster,
+            nodes,
+            lambda *a, **k: launch_operator(account, admin_key, *a, **k),
+            place,
+            nodes.follow(INFERENCE_SERVICES.path(None)),
+            nodes.follow(DEPLOYMENTS.path(None)),
+        )
         yield crowd
         for operator in crowd.started:
             operator.end()
@@ -93,11 +119,12 @@ def operator(crowd: Crowd) -> OperatorProcess:
     """Started where all services are there already."""
     began_s = time.monotonic()
     operator = crowd.start()
+    before = processors_used({**crowd.processes(), "operator": os.getpid()}) | {"operator": 0.0}
     operator.wait_ready()
-    wait_for(lambda: crowd.are_all("Accepted"), within_s=4 * WITHIN_S)
-    crowd.figures["reconciled"] = f"{time.monotonic() - began_s:.1f} s"
-    wait_for(lambda: crowd.are_all("Ready"), within_s=4 * WITHIN_S)
-    crowd.figures["ready"] = f"{time.monotonic() - began_s:.1f} s"
+    for name, is_so in (("reconciled", crowd.are_made), ("ready", lambda: crowd.are_all("Ready"))):
+        wait_for(is_so, within_s=PATIENCE_S)
+        crowd.figures[name] = f"{time.monotonic() - began_s:.1f} s"
+        crowd.figures[f"until {name}"] = show(before, processors_used(crowd.processes()))
     return operator
 
 
@@ -113,10 +140,6 @@ class Cost:
 
 
 def cost_of(operator: OperatorProcess, seconds: float) -> Cost:
-    def cpu_s() -> float:
-        fields = Path(f"/proc/{operator.process.pid}/stat").read_text().rpartition(")")[2].split()
-        return (int(fields[11]) + int(fields[12])) / TICKS
-
     def counts() -> tuple[float, float]:
         return (
             operator.metric("headrace_operator_writes_total"),
@@ -124,9 +147,9 @@ def cost_of(operator: OperatorProcess, seconds: float) -> Cost:
         )
 
     lags, (writes, reconciles) = _lags(operator), counts()
-    began_s, used_s = time.monotonic(), cpu_s()
+    began_s, used_s = time.monotonic(), processor_s(operator.process.pid)
     time.sleep(seconds)
-    ratio = (cpu_s() - used_s) / (time.monotonic() - began_s)
+    ratio = (processor_s(operator.process.pid) - used_s) / (time.monotonic() - began_s)
     more = {edge: count - lags[edge] for edge, count in _lags(operator).items()}
     now = counts()
     memory = Path(f"/proc/{operator.process.pid}/status").read_text()
@@ -146,9 +169,33 @@ def _p99(cumulative: dict[float, float]) -> float:
     return next(edge for edge, count in sorted(cumulative.items()) if count >= wanted)
 
 
+def calls(operator: OperatorProcess) -> dict[str, float]:
+    """To the API server so far, by verb."""
+    name = "headrace_operator_api_request_seconds_count"
+    counted: dict[str, float] = {}
+    for line in operator.get("/metrics").splitlines():
+        if line.startswith(name):
+            verb = line.partition('verb="')[2].partition('"')[0]
+            counted[verb] = counted.get(verb, 0.0) + float(line.rpartition(" ")[2])
+    return counted
+
+
 def test_all_are_reconciled_within_a_minute_for_a_thousand(crowd: Crowd, operator: OperatorProcess) -> None:
-    assert float(crowd.figures["reconciled"].split()[0]) < WITHIN_S
+    assert len(crowd.versions()) == NUMBER * (1 + len(CHILDREN)), "each has all its children"
     assert operator.metric('headrace_operator_reconciles_total{result="Bug"}') == 0
+    assert not IS_MEASURED or float(crowd.figures["reconciled"].split()[0]) < WITHIN_S
+
+
+def test_a_new_service_costs_few_calls(crowd: Crowd, operator: OperatorProcess) -> None:
+    wait_for(lambda: cost_of(operator, 2.0).writes == 0, within_s=60)
+    counted = calls(operator)
+    crowd.figures["calls a service"] = ", ".join(
+        f"{verb} {count / NUMBER:.2f}" for verb, count in sorted(counted.items())
+    )
+    # Not of services: the lease, every two seconds, and LISTs and watches of the kinds, seldom.
+    others = PATIENCE_S
+    for verb, most in MOST_CALLS.items():
+        assert counted.get(verb, 0.0) <= most * NUMBER + others, f"{verb}: {counted}"
 
 
 def test_a_steady_crowd_costs_little_and_nothing_is_written(crowd: Crowd, operator: OperatorProcess) -> None:
@@ -159,11 +206,13 @@ def test_a_steady_crowd_costs_little_and_nothing_is_written(crowd: Crowd, operat
         f"{100 * cost.core_ratio:.1f} % of a core, {cost.reconciles / STEADY_S:.0f} reconciles a second, "
         f"{cost.peak_mb:.0f} MB at most, loop late by {1000 * cost.lag_p99_s:.0f} ms at most (p99)"
     )
-    assert cost.reconciles >= NUMBER or NUMBER < 1000, "each was looked at"
+    assert cost.writes == 0
     assert crowd.versions() == before
-    assert cost.lag_p99_s <= 0.1
     assert cost.peak_mb < 250
-    assert cost.core_ratio < 0.05
+    if IS_MEASURED:
+        assert cost.reconciles >= NUMBER or NUMBER < 1000, "each was looked at"
+        assert cost.lag_p99_s <= 0.1
+        assert cost.core_ratio < 0.05
 
 
 def test_a_restart_converges_and_rewrites_nothing(crowd: Crowd, operator: OperatorProcess) -> None:
@@ -172,7 +221,7 @@ def test_a_restart_converges_and_rewrites_nothing(crowd: Crowd, operator: Operat
     assert operator.stop() == 0
     fresh = crowd.start()
     fresh.wait_ready()
-    wait_for(lambda: fresh.metric("headrace_operator_reconciles_total") >= NUMBER, within_s=WITHIN_S)
+    wait_for(lambda: fresh.metric("headrace_operator_reconciles_total") >= NUMBER, within_s=PATIENCE_S)
     crowd.figures["restarted"] = f"{time.monotonic() - began_s:.1f} s"
     assert fresh.metric("headrace_operator_writes_total") == 0
     assert crowd.versions() == before

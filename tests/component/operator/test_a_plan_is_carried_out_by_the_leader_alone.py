@@ -8,12 +8,13 @@ from aiohttp import web
 from headrace_operator.api.status import Previous
 from headrace_operator.decide.observation import Observation
 from headrace_operator.decide.plan import Drain, Event, Plan, PodAnnotations
+from headrace_operator.kube.client import NOT_THERE
 from headrace_operator.kube.errors import KubeError
 from headrace_operator.kube.events import EventRecorder
 from headrace_operator.kube.kinds import CONFIG_MAPS, WATCHED
 from headrace_operator.kube.leadership import Leadership, NotLeadingError
 from headrace_operator.kube.store import Store
-from headrace_operator.run.act import Actor, NameConflictError
+from headrace_operator.run.act import Actor, NameConflictError, NameTakenError
 from headrace_operator.run.engine_calls import EngineCalls
 
 SERVICE = {
@@ -48,7 +49,7 @@ class Api:
         self.applied.append((request.path, dict(request.query), body))
         if self.answer is not None and (answer := await self.answer(request)) is not None:
             return answer
-        metadata = {"uid": "new", "resourceVersion": "100", **body["metadata"]}
+        metadata = {"uid": "new", **body["metadata"], "resourceVersion": "100"}
         return web.json_response({**body, "metadata": metadata})
 
 
@@ -110,11 +111,22 @@ async def test_status_and_pods_are_written_to_the_very_object_that_was_seen(api,
     assert [body["metadata"]["uid"] for _, _, body in api.applied] == ["svc", "pod-uid"]
 
 
-async def test_what_must_not_exist_yet_is_applied_without_force(api, actor):
+async def test_what_is_to_be_made_is_applied_where_nothing_is_and_without_force(api, actor):
     await actor.act(Plan(objects=(CONFIG_MAP,)), service=SERVICE, observation=NOTHING)
     [(_, query, body)] = api.applied
     assert query["force"] == "false"
     assert "uid" not in body["metadata"]
+    assert body["metadata"]["resourceVersion"] == NOT_THERE
+
+
+async def test_a_name_that_is_taken_is_told_apart_from_any_other_conflict(api, actor):
+    api.answer = refusing(409, "configmaps/chat-engine")
+    with pytest.raises(NameTakenError):
+        await actor.act(Plan(objects=(CONFIG_MAP,)), service=SERVICE, observation=NOTHING)
+    seen = Observation(children={"ConfigMap": owned()}, previous=Previous())
+    with pytest.raises(KubeError) as somebody_wrote:
+        await actor.act(Plan(objects=(CONFIG_MAP,)), service=SERVICE, observation=seen)
+    assert not isinstance(somebody_wrote.value, NameTakenError)
 
 
 async def test_what_exists_and_is_ours_is_applied_by_uid_with_force(api, actor):
