@@ -8,9 +8,10 @@ from typing import Any
 import orjson
 from pydantic import BaseModel
 
+from headrace_engine.core.rates import Metered
 from headrace_engine.server import neutral
 from headrace_engine.server.claim import FIRST_TOKEN_DEADLINES, LONGEST_MS, QUEUE_DEADLINE
-from headrace_engine.server.openapi_answers import ANSWERS, events, named
+from headrace_engine.server.openapi_answers import ANSWERS, COUNT, STRING, events, named
 from headrace_engine.server.openapi_requests import Reach, Schema, request_schema
 from headrace_engine.server.parameters import ChatParameters, CompletionParameters
 from headrace_engine.server.tokenize_parameters import Detokenize, TokenizeChat, TokenizeText
@@ -101,7 +102,21 @@ def _deadlines() -> list[Schema]:
 
 def _generates(summary: str, body: Schema, whole: str, chunk: str) -> Schema:
     answers = {JSON: named(whole), "text/event-stream": events(chunk)}
-    return _posts(summary, body, answers) | {"parameters": _deadlines()}
+    posts = _posts(summary, body, answers)
+    for status in ("200", "429"):
+        posts["responses"][status]["headers"] = _allowances()
+    return posts | {"parameters": _deadlines()}
+
+
+def _allowances() -> Schema:
+    """Of a tenant that has a rate, what this engine lets through of it."""
+    told = {"limit": ("A minute's worth", COUNT), "remaining": ("What is left of it", COUNT)}
+    told |= {"reset": ("When all of it is there again, such as 7.66s", STRING)}
+    return {
+        f"x-ratelimit-{what}-{of}": {"description": f"{meaning}, in {of}.", "schema": schema}
+        for of in Metered
+        for what, (meaning, schema) in told.items()
+    }
 
 
 def _posts(summary: str, body: Schema, answers: dict[str, Schema]) -> Schema:

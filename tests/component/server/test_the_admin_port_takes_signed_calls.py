@@ -269,8 +269,8 @@ def test_the_doors_are_apart(engine, caller) -> None:
     assert caller.http.get(caller.url + LIMITS).status_code == 401
 
 
-def test_a_body_over_64_kib_is_not_read(caller) -> None:
-    assert caller.call("PATCH", LIMITS, {"x": "y" * 70_000}, {"if-match": '"1"'}).status_code == 413
+def test_a_body_over_256_kib_is_not_read(caller) -> None:
+    assert caller.call("PATCH", LIMITS, {"x": "y" * 270_000}, {"if-match": '"1"'}).status_code == 413
 
 
 def test_what_changes_something_leaves_an_audit_line_without_its_token(own_caller, caplog) -> None:
@@ -306,6 +306,19 @@ def test_the_policy_and_the_terms_of_tenants_change_like_a_limit(own_caller, own
     assert own_engine.metric("headrace_scheduling_policy", policy="fcfs") == 0
 
 
+def test_a_rate_holds_from_the_call_on(own_caller, own_engine) -> None:
+    def ask() -> tuple[int, str | None]:
+        answer = own_engine.post("/v1/completions", {"model": "alphabet", "prompt": "z", "max_tokens": 1})
+        return answer.status_code, answer.headers.get("x-ratelimit-limit-requests")
+
+    assert ask() == (200, None)
+    rated = {"tenants": {"default": {"requests_per_minute": 4}, "replicas": 2}}
+    assert own_caller.patch(rated, 1).status_code == 200
+    assert [ask() for _ in range(3)] == [(200, "2"), (200, "2"), (429, "2")]
+    assert own_caller.patch({"tenants": {"replicas": 1}}, 2).status_code == 200
+    assert ask() == (200, "4")
+
+
 @pytest.mark.parametrize(
     ("change", "param"),
     [
@@ -314,6 +327,12 @@ def test_the_policy_and_the_terms_of_tenants_change_like_a_limit(own_caller, own
         ({"tenants": {"items": {"acme": {"max_num_seqs": 0}}}}, "tenants.items.acme.max_num_seqs"),
         ({"tenants": {"items": {"acme": {"max_num_seqs": True}}}}, "tenants.items.acme.max_num_seqs"),
         ({"tenants": {"items": {"acme": {"wait": 1}}}}, "tenants.items.acme.wait"),
+        ({"tenants": {"default": {"requests_per_minute": 0}}}, "tenants.default.requests_per_minute"),
+        (
+            {"tenants": {"items": {"a": {"min_share": 0.9}, "b": {"min_share": 0.2}}}},
+            "tenants.items.min_share",
+        ),
+        ({"tenants": {"replicas": 0}}, "tenants.replicas"),
         ({"tenants": {"items": []}}, "tenants"),
         ({"tenants": {"all": {}}}, "tenants.all"),
     ],
