@@ -86,6 +86,16 @@ def test_half_of_many_leave_and_the_others_read_on(start) -> None:
     assert counts["received"] == counts["finished"] + counts["aborted"]
 
 
+def test_one_that_pipelines_three_cannot_hide_while_the_second_is_answered(start) -> None:
+    server = start(step_s=0.01, **ROOM)
+    connection = server.connect()
+    connection.sendall(request_bytes(LONG | {"max_tokens": 1}) + request_bytes(LONG) * 2)
+    server.eventually(lambda: server.metric("headrace_requests_received_total") == 2)
+    connection.close()
+    server.eventually(lambda: server.metric("headrace_requests_aborted_total") == 1)
+    assert server.metric("headrace_requests_received_total") == 2
+
+
 def test_one_that_pipelines_cannot_hide_that_it_left(start) -> None:
     server = start(step_s=0.01, **ROOM)
     connection = server.connect()
