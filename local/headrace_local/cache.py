@@ -1,21 +1,17 @@
-"""Where Headrace keeps what is costly to make, and how two processes share it.
+"""Where Headrace keeps what is costly to make, the engine and the local cluster alike, and how two processes
+share it.
 
 Everything below the cache may be deleted while nothing runs; it is made again.
 """
 
 import fcntl
-import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from headrace_engine.runner.cache import cache_directory
 
-def cache_directory() -> Path:
-    """`$HEADRACE_CACHE`, or `headrace` in the user's cache directory. It need not exist yet."""
-    if own := os.environ.get("HEADRACE_CACHE"):
-        return Path(own).absolute()
-    users = os.environ.get("XDG_CACHE_HOME")
-    return (Path(users) if users else Path.home() / ".cache").absolute() / "headrace"
+__all__ = ["cache_directory", "exclusively"]
 
 
 @contextmanager

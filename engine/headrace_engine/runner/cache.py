@@ -1,4 +1,4 @@
-"""Where an engine keeps what it can make or fetch again."""
+"""Where Headrace keeps what it can make or fetch again."""
 
 import os
 import tempfile
@@ -7,12 +7,12 @@ from pathlib import Path
 
 def cache_directory() -> Path:
     """`$HEADRACE_CACHE`, else `headrace` in the user's cache directory (or where temporary files go: a
-    container's user may have no home).
+    container's user may have no home). It need not exist yet.
     """
     if configured := os.environ.get("HEADRACE_CACHE"):
-        return Path(configured)
+        return Path(configured).absolute()
     if configured := os.environ.get("XDG_CACHE_HOME"):
-        return Path(configured) / "headrace"
+        return Path(configured).absolute() / "headrace"
     try:
         return Path.home() / ".cache" / "headrace"
     except RuntimeError:
