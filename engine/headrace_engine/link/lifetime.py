@@ -12,6 +12,7 @@ from headrace_engine.link.hosts import CoreHost
 from headrace_engine.server.heartbeat import Pulses
 from headrace_engine.server.loop import LAST_STEP_S
 from headrace_engine.server.model import ServedModel
+from headrace_engine.server.tokenizer_trial import try_out
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")
@@ -44,6 +45,7 @@ class CoreLifetime:
         link = self._link = await CoreLink.connect(self._host.start(), Pulses(time.monotonic))
         directory = await link.found
         tokenizer = await _in_thread(lambda: self._host.tokenizer(directory))
+        await try_out(tokenizer, directory)
         model = ServedModel.of(await link.loaded, tokenizer)
         self._is_loaded = True
         return link, model

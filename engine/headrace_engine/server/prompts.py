@@ -4,15 +4,14 @@ A text longer than any that could fit is refused before it is tokenized, and one
 while they are counted, piece by piece: tokenized whole, it would take seconds and hundreds of MiB.
 """
 
-import asyncio
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 from headrace_engine.runner.chat_template import ChatTemplateError
 from headrace_engine.server.bad_words import bad_word_ids
+from headrace_engine.server.encoders import Encoders, EncodingError
 from headrace_engine.server.errors import invalid, too_long
 from headrace_engine.server.output import Decoder
 from headrace_engine.server.parameters import (
@@ -31,6 +30,10 @@ PIECE_CHARACTERS = 32_768
 MOST_TOKENS_TOGETHER = 524_288
 """Of all prompts of one request; each takes 36 bytes."""
 NUM_TOKENIZER_THREADS = 2
+MOST_CPU_S = 5.0
+MOST_CPU_S_A_CHARACTER = 50e-6
+"""Of processor time, before a text is given up: twenty times what any tokenizer here needs."""
+T = TypeVar("T")
 
 
 class Tokenizer(Protocol):
@@ -60,10 +63,15 @@ class Prompts:
         self._tokenizer = tokenizer
         self._max_model_len = max_model_len
         self._vocab_size = vocab_size
-        self._threads = ThreadPoolExecutor(NUM_TOKENIZER_THREADS, thread_name_prefix="tokenize")
+        self._encoders = Encoders(NUM_TOKENIZER_THREADS)
 
     def close(self) -> None:
-        self._threads.shutdown(wait=False, cancel_futures=True)
+        self._encoders.close()
+
+    @property
+    def is_stuck(self) -> bool:
+        """So many texts never come to an end that the process had better start anew."""
+        return self._encoders.is_stuck
 
     async def chat(self, parameters: ChatParameters) -> Prompt:
         """The conversation by the model's template. Message text never becomes control ids."""
@@ -113,12 +121,12 @@ class Prompts:
             return ()
         encode = partial(self._tokenizer.encode, add_special_tokens=False)
         spell = partial(bad_word_ids, encode, words)
-        return await asyncio.get_running_loop().run_in_executor(self._threads, spell)
+        return await self._run("bad_words", spell, sum(map(len, words)))
 
     async def decoded(self, token_ids: Sequence[int]) -> str:
         """The text of ids, control tokens spelled."""
         decode = partial(self._tokenizer.decode, token_ids, skip_special_tokens=False)
-        return await asyncio.get_running_loop().run_in_executor(self._threads, decode)
+        return await self._run("tokens", decode, len(token_ids))
 
     async def _prompt(self, prompt: str | list[int], parameters: CompletionParameters) -> Prompt:
         if isinstance(prompt, str):
@@ -187,4 +195,10 @@ class Prompts:
             self._check_tokens(param, texts)
             return encode()
 
-        return await asyncio.get_running_loop().run_in_executor(self._threads, work)
+        return await self._run(param, work, sum(map(len, texts)))
+
+    async def _run(self, param: str, work: Callable[[], T], num_characters: int) -> T:
+        try:
+            return await self._encoders.run(work, MOST_CPU_S + MOST_CPU_S_A_CHARACTER * num_characters)
+        except EncodingError as error:
+            raise invalid(param, f"{param}: this model's tokenizer {error}.") from None

@@ -105,10 +105,11 @@ class Service:
 
     @property
     def is_live(self) -> bool:
-        """False for a loop that is stuck or has failed: only a restart helps."""
+        """False for a loop that is stuck or has failed, and for a tokenizer that is: only a restart helps."""
         if self.phase is Phase.FAILED:
             return False
-        return self._serving is None or not self._serving.engine.stalled
+        serving = self._serving
+        return serving is None or not (serving.engine.stalled or serving.prompts.is_stuck)
 
     def check_model(self, name: str | None) -> None:
         """Raises `ApiError` for a model that is not served here; none named is the one that is."""
