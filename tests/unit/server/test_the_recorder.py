@@ -66,6 +66,15 @@ def test_an_answer_without_a_token_is_good_if_it_comes_in_time() -> None:
     assert outcomes == {"good": 1, "late": 1}
 
 
+def test_who_is_first_scheduled_by_a_share_is_counted() -> None:
+    metrics, recorder = recorder_at([0.0], SLO())
+    for name, by_share in (("owed", True), ("in turn", False)):
+        scheduler, request = Scheduler(capacity=CAPACITY), Request(name, (1, 2), max_tokens=9, arrival_s=0.0)
+        scheduled = Scheduled(name, 0.0, 0, by_share=by_share)
+        recorder.record(report(scheduler, 0.0, scheduled, accepted=(request,)))
+    assert value(metrics, "headrace_admissions_by_share_total") == 1
+
+
 def test_good_is_both_objectives_met() -> None:
     metrics, recorder = recorder_at([0.0], SLO(ttft_s=1.0, itl_s=0.1))
     finish(recorder, "good", 0.9, [0.05, 0.14])

@@ -11,13 +11,22 @@ from model_hub import COMMIT, FakeHub
 from headrace_operator.api.parsing import parse
 from headrace_operator.runtimes.terms import contract
 
-pytestmark = [pytest.mark.cluster, pytest.mark.node, pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.cluster, pytest.mark.node, pytest.mark.timeout(900)]
 
-START_S, SYNC_S = 90.0, 60.0
+START_S, SYNC_S = 240.0, 120.0
 KEY = "sk-of-acme"
 TENANTS = {
     "keys": {hashlib.sha256(KEY.encode()).hexdigest(): "acme"},
-    "items": [{"name": "acme", "weight": 3, "priority": 5, "limits": {"maxNumSeqs": 8}}],
+    "items": [
+        {
+            "name": "acme",
+            "weight": 3,
+            "priority": 5,
+            "minShare": "0.1",
+            "slo": {"ttft": "2s", "queueDeadline": "30s"},
+            "limits": {"maxNumSeqs": 8, "requestsPerMinute": 600, "tokensPerMinute": 100000},
+        }
+    ],
 }
 
 
@@ -68,7 +77,7 @@ def ask(namespace, key=None):
     headers = {"Content-Type": "application/json", **({"Authorization": f"Bearer {key}"} if key else {})}
     request = urllib.request.Request(f"http://{address}:8000/v1/completions", body, headers)
     try:
-        with urllib.request.urlopen(request, timeout=10) as answer:
+        with urllib.request.urlopen(request, timeout=60) as answer:
             return answer.status
     except urllib.error.HTTPError as error:
         return error.code
@@ -77,7 +86,7 @@ def ask(namespace, key=None):
 def metric(namespace, name, *, label=""):
     """Of the pod, by its own word."""
     address = namespace.get("service", "chat")["spec"]["clusterIP"]
-    with urllib.request.urlopen(f"http://{address}:8000/metrics", timeout=10) as answer:
+    with urllib.request.urlopen(f"http://{address}:8000/metrics", timeout=60) as answer:
         lines = answer.read().decode().splitlines()
     return next(float(line.split()[1]) for line in lines if line.startswith(f"{name}{{") and label in line)
 
