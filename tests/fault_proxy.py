@@ -178,6 +178,14 @@ class FaultProxy:
         self._loop.close()
 
     @contextmanager
+    def running(self) -> Iterator["FaultProxy"]:
+        self.start()
+        try:
+            yield self
+        finally:
+            self.stop()
+
+    @contextmanager
     def having(self, fault: Fault) -> Iterator[Fault]:
         """The fault is there while the block runs."""
         self.faults = [*self.faults, fault]
@@ -201,7 +209,7 @@ class FaultProxy:
         self._call(self._drop())
 
     def _call(self, work: Awaitable[None]) -> None:
-        asyncio.run_coroutine_threadsafe(_awaited(work), self._loop).result(10)
+        asyncio.run_coroutine_threadsafe(_awaited(work), self._loop).result(30)
 
     async def _start(self) -> None:
         context = ssl.create_default_context(cafile=str(self.authority))

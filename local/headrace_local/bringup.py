@@ -34,7 +34,7 @@ def start_control_plane(cluster: Cluster) -> None:
     pki = create_pki(state.pki, state.context, cluster.name, addresses)
     sandbox = start_sandbox(daemons, state.own, state.mount_points)
     connect(addresses, state.link, sandbox.holder.pid)
-    plane = ControlPlane(cluster.binaries, pki, addresses, state.directory / "etcd")
+    plane = ControlPlane(cluster.binaries, pki, addresses, state.directory / "etcd", cluster.audit_log)
     daemons.start("etcd", sandbox.command(*plane.etcd()))
     daemons.start("kube-apiserver", sandbox.command(*plane.api_server()))
     api = cluster.api

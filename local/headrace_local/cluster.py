@@ -24,7 +24,7 @@ from headrace_local.state import State
 from headrace_local.storage import CLAIM, show_read_only, volume_name, volume_objects
 
 COMMAND_TIMEOUT_S = 300.0
-CLAIM_TIMEOUT_S = 30
+CLAIM_TIMEOUT_S = 120
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +44,11 @@ class Cluster:
     def kubeconfig(self) -> Path:
         """The administrator's kubeconfig."""
         return self.state.kubeconfig
+
+    @property
+    def audit_log(self) -> Path:
+        """What ServiceAccounts but Kubernetes' own wrote: an audit Event a line."""
+        return self.state.logs / "audit.log"
 
     @property
     def url(self) -> str:

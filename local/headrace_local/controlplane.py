@@ -7,6 +7,7 @@ machine fails.
 from dataclasses import dataclass
 from pathlib import Path
 
+from headrace_local.audit import audit_flags
 from headrace_local.binaries import Binaries
 from headrace_local.network import API_PORT, Addresses
 from headrace_local.pki import CLUSTER_DOMAIN, Pki
@@ -24,6 +25,7 @@ class ControlPlane:
     pki: Pki
     addresses: Addresses
     etcd_data: Path
+    audit_log: Path
 
     def etcd(self) -> list[str]:
         return [
@@ -69,6 +71,7 @@ class ControlPlane:
             "--requestheader-username-headers=X-Remote-User",
             "--requestheader-group-headers=X-Remote-Group",
             "--requestheader-extra-headers-prefix=X-Remote-Extra-",
+            *audit_flags(self.audit_log),
             f"--proxy-client-cert-file={pki.front_client.certificate}",
             f"--proxy-client-key-file={pki.front_client.key}",
             "--profiling=false",
@@ -85,6 +88,8 @@ class ControlPlane:
             "--kube-api-burst=1000",
             # A claim seen before its volume is looked at again after this long, not after fifteen seconds.
             "--pvclaimbinder-sync-period=1s",
+            # And a HorizontalPodAutoscaler as often, not every fifteen seconds.
+            "--horizontal-pod-autoscaler-sync-period=1s",
             f"--root-ca-file={pki.authority.certificate}",
             f"--service-account-private-key-file={pki.service_account_key}",
             f"--cluster-signing-cert-file={pki.authority.certificate}",

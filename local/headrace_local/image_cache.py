@@ -1,7 +1,7 @@
 """What image builds leave in the cache: one directory for each set of inputs, whole or not at all.
 
-Builders wait for each other. A build runs in namespaces of its own and dies with the process that asked for
-it: killed, it leaves neither mounts nor writers, only a directory that the next one removes.
+Builders of one kind wait for each other. A build runs in namespaces of its own and dies with the process that
+asked for it: killed, it leaves neither mounts nor writers, only a directory that the next one removes.
 """
 
 import hashlib
@@ -35,17 +35,17 @@ def cached(
     key = hashlib.sha256("\0".join(inputs).encode()).hexdigest()[:16]
     place = root / f"{kind}-{key}"
     if not place.exists():
-        with exclusively(root / ".lock"):
+        with exclusively(root / f".{kind}.lock"):
             if not place.exists():
                 with phase:
-                    _make(root, place, name, make)
+                    _make(root, kind, place, name, make)
                 _prune(root, kind)
     os.utime(place)
     return place / name
 
 
-def _make(root: Path, place: Path, name: str, make: Callable[[Path], None]) -> None:
-    for unfinished in root.glob(f"{_UNFINISHED}*"):
+def _make(root: Path, kind: str, place: Path, name: str, make: Callable[[Path], None]) -> None:
+    for unfinished in root.glob(f"{_UNFINISHED}{kind}-*"):
         shutil.rmtree(unfinished)
     work = root / f"{_UNFINISHED}{place.name}"
     work.mkdir()

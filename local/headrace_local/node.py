@@ -76,7 +76,7 @@ class Node:
             "resolvConf": str(self.directory / "resolv.conf"),
             "failSwapOn": False,
             # How late a pod sees that a ConfigMap changed: a minute would make every trial of it long.
-            "syncFrequency": "10s",
+            "syncFrequency": "3s",
             "evictionHard": {
                 "memory.available": "100Mi",
                 "nodefs.available": "1%",

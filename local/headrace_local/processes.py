@@ -20,7 +20,7 @@ echo $$ > "$procs" || exit 1
 printf '%s\\n' "$stat" > "$record.new" && mv "$record.new" "$record" && exec "$@"
 """
 _STATE, _START_TICKS = 0, 19  # fields of /proc/PID/stat, counted after the name in parentheses
-RECORD_TIMEOUT_S = 10.0
+RECORD_TIMEOUT_S = 30.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ from headrace_local.missing import Missing
 from headrace_local.processes import Daemons, Process
 
 HOLDER = "sandbox"
-START_TIMEOUT_S = 5.0
+START_TIMEOUT_S = 30.0
 # Directories that the daemons use whatever they are told: bound to the cluster's own inside.
 FIXED_DIRECTORIES = ("/var/lib/kubelet", "/var/lib/cni", "/var/log/pods", "/var/log/containers")
 

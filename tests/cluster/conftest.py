@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any, Protocol
 
 import pytest
@@ -11,6 +12,30 @@ from headrace_local.dev_runtime import ENGINE_IMAGE
 from headrace_local.pytest_plugin import cluster, control_plane
 
 __all__ = ["cluster", "control_plane", "pod_manifest", "run_pod"]
+
+LONGEST_FIRST = (
+    "test_scale_down_and_rollout_lose_nothing.py",
+    "test_rollout_finds_a_gpu_or_goes_back.py",
+    "test_image_of_the_operator.py",
+    "test_chart_lifecycle.py",
+    "test_operator_survives_being_killed.py",
+    "test_faults_that_hide_what_is_there.py",
+    "test_a_leader_that_ends_between_two_writes_is_followed.py",
+    "test_operator_keeps_children_as_declared.py",
+    "test_a_missing_right_is_a_condition.py",
+)
+"""Where workers share the files, none is left with a long one when the other has nothing more to do."""
+TIMEOUT_S = 300
+"""Of each test that names none: it bounds what hangs, not how fast the machine is."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    rank = {name: place for place, name in enumerate(LONGEST_FIRST)}
+    items.sort(key=lambda item: rank.get(item.path.name, len(rank)))
+    here = Path(__file__).parent
+    for item in items:
+        if item.path.is_relative_to(here) and item.get_closest_marker("timeout") is None:
+            item.add_marker(pytest.mark.timeout(TIMEOUT_S))
 
 
 class ManifestOf(Protocol):
@@ -62,7 +87,7 @@ def run_pod(cluster: Cluster, pod_manifest: ManifestOf) -> Iterator[Any]:
         manifest = pod_manifest(name, container=container, **spec)
         started.append(name)
         cluster.kubectl("create", "-f", "-", stdin=json.dumps(manifest))
-        cluster.kubectl("wait", "--for=condition=Ready", f"pod/{name}", "--timeout=60s")
+        cluster.kubectl("wait", "--for=condition=Ready", f"pod/{name}", "--timeout=180s")
         return name
 
     yield run

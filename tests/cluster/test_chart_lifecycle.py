@@ -12,14 +12,16 @@ from typing import Any
 
 import pytest
 import yaml
-from operator_process import Namespace, wait_for
+from kube_objects import KubeObjects
+from operator_process import wait_for
+from own_namespace import Namespace
 
 from headrace_local.cluster import Cluster
 from headrace_local.operator_image import build_operator_image
 from headrace_local.probe import ClusterError
 from headrace_local.progress import Phases
 
-pytestmark = [pytest.mark.cluster, pytest.mark.node, pytest.mark.slow, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.cluster, pytest.mark.node, pytest.mark.slow, pytest.mark.timeout(900)]
 
 CHART = Path(__file__).parents[2] / "charts" / "headrace"
 YOUNGEST_FIELD = "paused"
@@ -39,7 +41,7 @@ class Release:
         """Installs or upgrades, and returns once the operator is ready."""
         values = ("replicas=1", f"watchNamespaces={{{self.watched}}}", "reconcileIntervalSeconds=1", *more)
         sets = [argument for value in values for argument in ("--set", value)]
-        where = ("-n", self.system, "--take-ownership", "--wait", "--timeout=90s")
+        where = ("-n", self.system, "--take-ownership", "--wait", "--timeout=240s")
         self.cluster.helm("upgrade", "--install", self.system, str(chart), *where, *sets)
 
     def uninstall(self) -> None:
@@ -65,37 +67,42 @@ def previous_chart(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return place
 
 
-def _namespace(cluster: Cluster, name: str) -> Namespace:
-    cluster.kubectl("create", "namespace", name)
-    cluster.kubectl("label", "namespace", name, "pod-security.kubernetes.io/enforce=restricted")
-    return Namespace(cluster, name)
+@pytest.fixture(scope="module")
+def objects(cluster: Cluster) -> Iterator[KubeObjects]:
+    objects = KubeObjects(cluster)
+    yield objects
+    objects.close()
+
+
+def _restricted(objects: KubeObjects, name: str) -> Namespace:
+    return Namespace.create(objects, name, **{"pod-security.kubernetes.io/enforce": "restricted"})
 
 
 @pytest.fixture(scope="module")
-def served(cluster: Cluster, tiny_model_dir: Path) -> Iterator[Namespace]:
+def served(cluster: Cluster, objects: KubeObjects, tiny_model_dir: Path) -> Iterator[Namespace]:
     """Where the service is, with its model; the operator's image is on the node."""
     cluster.load_image(build_operator_image(Phases(quiet=True)))
-    served = _namespace(cluster, "life-served")
+    served = _restricted(objects, "life-served")
     cluster.provide_models(tiny_model_dir.parent, namespace=served.name)
     yield served
     print(cluster.kubectl("get", "pods,infs", "-A", "-o", "wide"))
     served.kubectl("delete", "infs", "--all", "--wait=false")
     served.kubectl("delete", "pods", "--all", "--grace-period=0", "--force", "--wait=false")
-    cluster.kubectl("delete", "namespace", served.name, "--wait=false")
+    served.leave()
 
 
 @pytest.fixture(scope="module")
 def release(cluster: Cluster, served: Namespace) -> Iterator[Release]:
     release = Release(cluster, "life-system", served.name)
-    _namespace(cluster, release.system)
+    system = _restricted(served.objects, release.system)
     yield release
     release.uninstall()
-    cluster.kubectl("delete", "namespace", release.system, "--wait=false")
+    system.leave()
 
 
 @pytest.fixture(scope="module")
 def service(cluster: Cluster, tiny_model_dir: Path) -> dict[str, Any]:
-    engine = {**cluster.engine_values, "threads": 1, "startupTimeout": "60s"}
+    engine = {**cluster.engine_values, "threads": 1, "startupTimeout": "3m"}
     spec = {"model": {"uri": f"pvc://models/{tiny_model_dir.name}"}, "engine": engine, "slo": {"ttft": "30s"}}
     kind = {"apiVersion": "headrace.dev/v1alpha1", "kind": "InferenceService", "metadata": {"name": "chat"}}
     return {**kind, "spec": spec}
@@ -152,7 +159,7 @@ def test_an_upgrade_brings_new_fields_and_touches_no_engine(
     cluster.kubectl("wait", "--for=condition=Established", CRD)
     assert not _is_known(cluster, YOUNGEST_FIELD)
     served.apply(service)
-    served.kubectl("wait", "--for=condition=Ready", "infs/chat", "--timeout=90s")
+    served.kubectl("wait", "--for=condition=Ready", "infs/chat", "--timeout=240s")
     before, key = Running.of(served), release.key()
     release.install(CHART)
     wait_for(lambda: _is_known(cluster, YOUNGEST_FIELD))
@@ -184,7 +191,7 @@ def test_two_releases_serve_a_namespace_each_and_nobody_the_third(
     cluster: Cluster, release: Release, served: Namespace, service: dict[str, Any]
 ) -> None:
     other = Release(cluster, "life-system-2", "life-other")
-    spaces = [_namespace(cluster, name) for name in (other.system, other.watched, "life-nobody")]
+    spaces = [_restricted(served.objects, name) for name in (other.system, other.watched, "life-nobody")]
     try:
         other.install(CHART, "crds.enabled=false", "rbac.aggregateToDefaultRoles=false")
         before = Running.of(served)
@@ -201,7 +208,7 @@ def test_two_releases_serve_a_namespace_each_and_nobody_the_third(
     finally:
         other.uninstall()
         for space in spaces:
-            cluster.kubectl("delete", "namespace", space.name, "--wait=false")
+            space.leave()
 
 
 def _may_list(cluster: Cluster, namespace: str, account: str) -> str:

@@ -39,7 +39,7 @@ def shared(control_plane):
     control_plane.apply([crd(group) for group in OTHERS])
     control_plane.kubectl("apply", "--server-side", "-f", str(CRDS))
     crds = [f"crd/inferenceservices.{group}" for group in (*OTHERS, "headrace.dev")]
-    control_plane.kubectl("wait", "--for=condition=Established", "--timeout=30s", *crds)
+    control_plane.kubectl("wait", "--for=condition=Established", "--timeout=60s", *crds)
     ours = {**resource(), "apiVersion": API_VERSION, "kind": KIND, "metadata": {"name": "chat"}}
     theirs = [
         {"apiVersion": f"{group}/v1beta1", "kind": KIND, "metadata": {"name": f"of-{group.split('.')[0]}"}}

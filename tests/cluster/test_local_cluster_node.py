@@ -24,7 +24,7 @@ class Answer(http.server.BaseHTTPRequestHandler):
         self.wfile.write(str(torch.arange(4).sum().item()).encode())
 http.server.HTTPServer(("", 8000), Answer).serve_forever()
 """
-FETCH = "import sys, urllib.request; print(urllib.request.urlopen(sys.argv[1], timeout=10).read().decode())"
+FETCH = "import sys, urllib.request; print(urllib.request.urlopen(sys.argv[1], timeout=60).read().decode())"
 
 
 @pytest.fixture(scope="module")
@@ -46,7 +46,7 @@ def served(cluster: Cluster, pod_manifest) -> str:
     cluster.apply([service])
     pod = pod_manifest("summing", container=container, runtimeClassName=DEV_RUNTIME)
     cluster.kubectl("create", "-f", "-", stdin=json.dumps(pod))
-    cluster.kubectl("wait", "--for=condition=Ready", "pod/summing", "--timeout=90s")
+    cluster.kubectl("wait", "--for=condition=Ready", "pod/summing", "--timeout=180s")
     return cluster.kubectl("get", "service", "sum", "-o", "jsonpath={.spec.clusterIP}")
 
 
@@ -131,11 +131,11 @@ def test_logs_reach_the_user_through_the_api_server(cluster: Cluster, run_pod):
 
 
 def _fetch(url: str) -> bytes:
-    with urllib.request.urlopen(url, timeout=10) as answer:
+    with urllib.request.urlopen(url, timeout=60) as answer:
         return answer.read()
 
 
-def _until(met, timeout_s: float = 30.0) -> None:
+def _until(met, timeout_s: float = 60.0) -> None:
     deadline_s = time.monotonic() + timeout_s
     while not met():
         assert time.monotonic() < deadline_s, "not met in time"

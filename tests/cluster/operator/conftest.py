@@ -1,6 +1,5 @@
 """The whole operator as a process beside a real control plane, and pods that a test plays the kubelet for."""
 
-import secrets
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
@@ -9,15 +8,16 @@ from typing import Any
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
+from kube_objects import KubeObjects
 from operator_process import (
     SYSTEM_NAMESPACE,
-    Namespace,
     OperatorProcess,
     account_file,
     install,
     launch_operator,
     wait_for,
 )
+from own_namespace import Namespace
 
 from headrace_local.cluster import Cluster
 
@@ -56,12 +56,18 @@ def account(installed: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Pat
     return account_file(installed, tmp_path_factory.mktemp("account") / "kubeconfig")
 
 
+@pytest.fixture(scope="session")
+def objects(installed: Cluster) -> Iterator[KubeObjects]:
+    objects = KubeObjects(installed)
+    yield objects
+    objects.close()
+
+
 @pytest.fixture
-def namespace(installed: Cluster) -> Iterator[Namespace]:
-    name = f"t-{secrets.token_hex(4)}"
-    installed.kubectl("create", "namespace", name)
-    yield Namespace(installed, name)
-    installed.kubectl("delete", "namespace", name, "--wait=false")
+def namespace(objects: KubeObjects) -> Iterator[Namespace]:
+    namespace = Namespace.create(objects)
+    yield namespace
+    namespace.leave()
 
 
 @pytest.fixture(scope="session")
@@ -96,7 +102,7 @@ def start_operator(
     yield start
     for operator in started:
         operator.end()
-    namespace.cluster.kubectl("-n", SYSTEM_NAMESPACE, "delete", "lease", "--all")
+    namespace.objects.delete("lease", SYSTEM_NAMESPACE, "headrace-operator")
 
 
 @pytest.fixture(scope="module")

@@ -25,7 +25,7 @@ def test_replicas_and_limits_stay_what_the_spec_allows(
     eventually(lambda: namespace.get("deployment", "chat-engine"))
     eventually(lambda: namespace.condition("chat", "Ready"))
     for _ in range(3):
-        namespace.patch("infs", "chat", {"status": FORGED}, "--subresource=status")
+        namespace.patch("infs", "chat", {"status": FORGED}, subresource="status")
         reconciled = operator.metric("headrace_operator_reconciles_total")
         eventually(lambda at=reconciled: operator.metric("headrace_operator_reconciles_total") > at)
         assert namespace.get("deployment", "chat-engine")["spec"]["replicas"] <= 2

@@ -3,16 +3,16 @@
 import time
 
 import pytest
+from own_namespace import Namespace
 
 pytestmark = pytest.mark.cluster
 
 
 def test_a_namespace_that_is_not_watched_is_neither_read_nor_written(
-    installed, namespace, start_operator, service, eventually
+    namespace, start_operator, service, eventually
 ):
     start_operator()
-    elsewhere = type(namespace)(installed, f"{namespace.name}-else")
-    installed.kubectl("create", "namespace", elsewhere.name)
+    elsewhere = Namespace.create(namespace.objects)
     try:
         elsewhere.apply(service())
         namespace.apply(service())
@@ -21,4 +21,4 @@ def test_a_namespace_that_is_not_watched_is_neither_read_nor_written(
         assert elsewhere.get("deployment", "chat-engine") is None
         assert "status" not in elsewhere.get("infs", "chat")
     finally:
-        installed.kubectl("delete", "namespace", elsewhere.name, "--wait=false")
+        elsewhere.leave()

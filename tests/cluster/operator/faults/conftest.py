@@ -1,12 +1,15 @@
 """An operator that reaches the API server through a proxy which fails on demand."""
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 from fault_proxy import FaultProxy
+from kube_objects import KubeObjects
+from operator_process import through
+from stopped_leader import Stopped, stopped_leader
 
 from headrace_local.cluster import Cluster
 from headrace_local.pki import Pki
@@ -18,25 +21,27 @@ QUICK = {"RELIST_INTERVAL_S": "5", "API_TIMEOUT_S": "1.5"}
 @pytest.fixture(scope="session")
 def proxy(installed: Cluster) -> Iterator[FaultProxy]:
     proxy = FaultProxy(installed.url, Pki(installed.state.pki).authority.certificate)
-    proxy.start()
-    yield proxy
-    proxy.stop()
+    with proxy.running():
+        yield proxy
 
 
 @pytest.fixture(scope="session")
 def behind_proxy(proxy: FaultProxy, account: Path) -> Callable[..., Path]:
     """`behind_proxy(file)`: the account's kubeconfig, leading to the proxy, with `token` where given."""
+    return partial(through, account, proxy.url)
 
-    def write(file: Path, *, token: str | None = None) -> Path:
-        config = yaml.safe_load(account.read_text())
-        for cluster in config["clusters"]:
-            cluster["cluster"] = {"server": proxy.url}
-        if token is not None:
-            config["users"] = [{"name": user["name"], "user": {"token": token}} for user in config["users"]]
-        file.write_text(yaml.safe_dump(config))
-        return file
 
-    return write
+@pytest.fixture(scope="module")
+def stopped(
+    objects: KubeObjects,
+    launch: Callable[..., Any],
+    service: Callable[..., Any],
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Iterator[Stopped]:
+    """From here on, while tests of the module go by."""
+    settings, files = QUICK | {"LEASE_DURATION_S": "8"}, tmp_path_factory.mktemp("stopped")
+    with stopped_leader(objects, launch, service(), files, **settings) as stopped:
+        yield stopped
 
 
 @pytest.fixture

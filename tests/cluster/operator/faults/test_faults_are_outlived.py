@@ -5,7 +5,6 @@ meanwhile is served afterwards, and the process neither ends nor reports a bug.
 """
 
 import itertools
-import secrets
 import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
@@ -14,9 +13,8 @@ from typing import Any
 
 import pytest
 from fault_proxy import Call, Fault, FaultProxy, answering, erring, hanging, replaying
-from operator_process import Namespace
-
-from headrace_local.cluster import Cluster
+from kube_objects import KubeObjects
+from own_namespace import Namespace
 
 pytestmark = pytest.mark.cluster
 
@@ -39,12 +37,11 @@ def operator(
 
 
 @pytest.fixture(scope="module")
-def place(installed: Cluster) -> Iterator[Namespace]:
+def place(objects: KubeObjects) -> Iterator[Namespace]:
     """One namespace for every fault."""
-    name = f"t-{secrets.token_hex(4)}"
-    installed.kubectl("create", "namespace", name)
-    yield Namespace(installed, name)
-    installed.kubectl("delete", "namespace", name, "--wait=false")
+    place = Namespace.create(objects)
+    yield place
+    place.leave()
 
 
 @pytest.fixture(scope="module")
@@ -117,7 +114,7 @@ def test_a_service_made_meanwhile_is_served_once_it_is_over(
     with FAULTS[fault](proxy) as put_in:
         proxy.drop()
         place.apply(service(name))
+        eventually(lambda: put_in is None or put_in.hits > 0)
         time.sleep(LASTS_S)
-    assert put_in is None or put_in.hits > 0, "the fault was met"
-    eventually(lambda: place.get("deployment", f"{name}-engine"), within_s=30)
+    eventually(lambda: place.get("deployment", f"{name}-engine"))
     eventually(lambda: place.condition(name, "Ready"))

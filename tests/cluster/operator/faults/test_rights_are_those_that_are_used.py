@@ -39,14 +39,14 @@ def test_a_service_s_life_uses_every_right_and_no_other(
     service: Callable[..., Any],
     eventually: Callable[..., Any],
 ) -> None:
-    installed.kubectl("-n", "headrace-system", "delete", "lease", "headrace-operator", "--ignore-not-found")
+    namespace.objects.delete("lease", "headrace-system", "headrace-operator")
     proxy.calls.clear()
     operator = start_behind_proxy()
     namespace.apply(service())
     pod = eventually(lambda: namespace.find("pods"))[0]["metadata"]["name"]
     # A pod that has its node loads, and is marked; a hand's edit is undone, and told twice.
     placed = {"status": {"conditions": [{"type": "PodScheduled", "status": "True"}]}}
-    namespace.patch("pod", pod, placed, "--subresource=status")
+    namespace.patch("pod", pod, placed, subresource="status")
     eventually(lambda: LEFT_ALONE.keys() <= _annotations(namespace, pod))
     for count in (1, 2):
         namespace.patch("service", "chat", {"spec": {"selector": {"headrace.dev/inferenceservice": "x"}}})

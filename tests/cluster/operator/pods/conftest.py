@@ -1,14 +1,14 @@
 """The operator beside a cluster whose node runs engines: real pods, a real scheduler, a model of no size."""
 
-import json
-import secrets
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
-from operator_process import Namespace, OperatorProcess, account_file, install, launch_operator
+from kube_objects import KubeObjects
+from operator_process import OperatorProcess, account_file, install, launch_operator
+from own_namespace import Namespace
 
 from headrace_local.cluster import Cluster
 
@@ -31,18 +31,23 @@ def launch(account: Path, admin_key: Path) -> Callable[..., OperatorProcess]:
     return partial(launch_operator, account, admin_key)
 
 
+@pytest.fixture(scope="session")
+def objects(installed: Cluster) -> Iterator[KubeObjects]:
+    objects = KubeObjects(installed)
+    yield objects
+    objects.close()
+
+
 @pytest.fixture(scope="module")
-def namespace(installed: Cluster, tiny_model_dir: Path) -> Iterator[Namespace]:
+def namespace(objects: KubeObjects, tiny_model_dir: Path) -> Iterator[Namespace]:
     """A module's own namespace, with the model in it."""
-    name = f"t-{secrets.token_hex(4)}"
-    installed.kubectl("create", "namespace", name)
-    installed.kubectl("label", "namespace", name, "pod-security.kubernetes.io/enforce=restricted")
-    installed.provide_models(tiny_model_dir.parent, namespace=name)
-    yield Namespace(installed, name)
+    namespace = Namespace.create(objects, **{"pod-security.kubernetes.io/enforce": "restricted"})
+    objects.cluster.provide_models(tiny_model_dir.parent, namespace=namespace.name)
+    yield namespace
     # Engines that drain would hold CPU while the next module's start.
-    installed.kubectl("-n", name, "delete", "infs", "--all", "--wait=false")
-    installed.kubectl("-n", name, "delete", "pods", "--all", "--grace-period=0", "--force", "--wait=false")
-    installed.kubectl("delete", "namespace", name, "--wait=false")
+    namespace.kubectl("delete", "infs", "--all", "--wait=false")
+    namespace.kubectl("delete", "pods", "--all", "--grace-period=0", "--force", "--wait=false")
+    namespace.leave()
 
 
 @pytest.fixture(scope="session")
@@ -60,7 +65,7 @@ def real_service(installed: Cluster, tiny_model_dir: Path) -> Callable[..., dict
             "slo": {"ttft": "30s", "window": "30s"},
             "scaling": {"mode": "Fixed", "minReplicas": replicas, "maxReplicas": replicas},
         }
-        runs = {**own, "threads": 1, "startupTimeout": "60s", "limits": {"maxNumSeqs": 64}}
+        runs = {**own, "threads": 1, "startupTimeout": "3m", "limits": {"maxNumSeqs": 64}}
         return {
             "apiVersion": "headrace.dev/v1alpha1",
             "kind": "InferenceService",
@@ -72,15 +77,12 @@ def real_service(installed: Cluster, tiny_model_dir: Path) -> Callable[..., dict
 
 
 @pytest.fixture(scope="session")
-def give_gpus(installed: Cluster) -> Callable[[int], None]:
+def give_gpus(objects: KubeObjects) -> Callable[[int], None]:
     """`give_gpus(n)`: the node has that many, as far as the scheduler knows."""
-    [node] = json.loads(installed.kubectl("get", "nodes", "-o", "json"))["items"]
+    [node] = objects.find("nodes", None)
 
     def give(count: int) -> None:
         patch = [{"op": "add", "path": "/status/capacity/nvidia.com~1gpu", "value": str(count)}]
-        name = node["metadata"]["name"]
-        installed.kubectl(
-            "patch", "node", name, "--subresource=status", "--type=json", "-p", json.dumps(patch)
-        )
+        objects.patch("node", None, node["metadata"]["name"], patch, subresource="status")
 
     return give

@@ -4,9 +4,9 @@ come, or the old ones stay.
 
 import pytest
 
-pytestmark = [pytest.mark.cluster, pytest.mark.node, pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.cluster, pytest.mark.node, pytest.mark.timeout(900)]
 
-START_S = 90.0
+START_S = 240.0
 GPU = {"gpu": {"count": 1}}
 
 
