@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-LOCKS = sorted((ROOT / "requirements").glob("*.txt"))
+LOCKS = sorted([*(ROOT / "requirements").glob("*.txt"), *(ROOT / "local").glob("*.txt")])
 DOCKERFILE = (ROOT / "Dockerfile").read_text()
 
 
@@ -55,3 +55,21 @@ def test_metadata_has_floors_and_locks_have_pins() -> None:
     names = [each for each in requirements() if not each.startswith("headrace[")]
     assert len(names) > 30
     assert [each for each in names if "==" in each.partition(";")[0] or ">=" not in each] == []
+
+
+def test_every_lock_is_made_in_one_place_and_takes_nothing_younger_than_a_week() -> None:
+    """A stolen release is mostly found out within days."""
+    script = (ROOT / "local" / "lock").read_text()
+    assert script.count("pip compile") == 1
+    assert "--exclude-newer '7 days'" in script
+    assert "--generate-hashes" in script
+    made = re.findall(r"(?:^|\| )lock (\S+\.txt)", script, flags=re.MULTILINE)
+    assert sorted(made) == [str(lock.relative_to(ROOT)) for lock in LOCKS if lock.stem != "node"]
+
+
+def test_an_audit_looks_at_every_lock_and_fails_where_it_cannot() -> None:
+    script = (ROOT / "local" / "audit").read_text()
+    assert all(place in script for place in ('"$checkout"/requirements/*.txt', '"$checkout"/local/*.txt'))
+    assert all(flag in script for flag in ("--strict", "--require-hashes", "--disable-pip"))
+    assert "|| failed=1" in script
+    assert script.rstrip().endswith('exit "$failed"')
