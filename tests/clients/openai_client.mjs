@@ -19,7 +19,7 @@ function newClient(item) {
     baseURL: `${urls[item.server ?? "open"]}/v1`,
     apiKey: item.api_key ?? "none",
     maxRetries: item.max_retries ?? 0,
-    timeout: (item.timeout_s ?? 20) * 1000,
+    timeout: (item.timeout_s ?? 60) * 1000,
     fetch: (...given) => {
       client.numAttempts += 1;
       return fetch(...given);

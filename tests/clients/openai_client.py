@@ -34,7 +34,7 @@ class Clients:
         if (server, key) not in self._made:
             self._made[server, key] = self._kind(base_url=self._urls[server] + "/v1", api_key=key)
         return self._made[server, key].with_options(
-            max_retries=case.get("max_retries", 0), timeout=case.get("timeout_s", 20.0)
+            max_retries=case.get("max_retries", 0), timeout=case.get("timeout_s", 60.0)
         )
 
 
@@ -89,7 +89,7 @@ def crowd(case: Case, client: openai.OpenAI) -> Iterator[None]:
     with ThreadPoolExecutor(case["crowd"]["size"]) as pool:
         for _ in range(case["crowd"]["size"]):
             pool.submit(one)
-        happened[case["crowd"]["until"]].wait(timeout=10)
+        happened[case["crowd"]["until"]].wait(timeout=60)
         yield
 
 
@@ -140,7 +140,7 @@ async def async_crowd(case: Case, client: openai.AsyncOpenAI) -> AsyncIterator[N
 
     others = [asyncio.create_task(one()) for _ in range(case["crowd"]["size"])]
     try:
-        await asyncio.wait_for(happened[case["crowd"]["until"]].wait(), timeout=10)
+        await asyncio.wait_for(happened[case["crowd"]["until"]].wait(), timeout=60)
         yield
     finally:
         await asyncio.gather(*others)

@@ -37,6 +37,8 @@ VOCABULARY = 258
 POISON = ord("~")
 PATIENCE_S = 60.0
 """For what is sure to come, but on a busy machine late."""
+HEARD_S = 0.15
+"""By then a core has read what is in its socket."""
 
 
 def likely(token_id: int, num_top: int) -> TokenLogprobs:
@@ -185,6 +187,15 @@ class RunningServer:
         assert self.process is not None
         if not self._loop.is_closed():
             self._loop.call_soon_threadsafe(self.process.terminate)
+
+    def step_on(self) -> None:
+        """Lets a model that was held compute again: one long step, so that what was asked meanwhile is heard
+        before the next.
+        """
+        steps, self.model.step_s = len(self.model.plans), HEARD_S
+        self.model.may_step.set()
+        self.eventually(lambda: len(self.model.plans) > steps)
+        self.model.step_s = 0.0
 
     def on_loop(self, call: Callable[[], object]) -> None:
         """Runs a call on the server's event loop, which stands still meanwhile."""

@@ -85,10 +85,14 @@ def test_the_phases_add_up(asked) -> None:
 
 
 def test_what_the_queue_refused_is_counted_by_the_flag_that_bounds_it(start) -> None:
-    server = start(max_num_seqs=1, max_num_queued_reqs=0, step_s=0.005)
+    server = start(max_num_seqs=1, max_num_queued_reqs=0)
     body = {"model": "alphabet", "prompt": "a", "max_tokens": 20}
+    server.model.may_step.clear()
     with ThreadPoolExecutor(4) as pool:
-        answers = list(pool.map(lambda _: server.post("/v1/completions", body).status_code, range(4)))
-    assert answers.count(429) > 0
+        asked = [pool.submit(server.post, "/v1/completions", body) for _ in range(4)]
+        server.eventually(lambda: server.process.service.serving().engine.num_unanswered == 4)
+        server.step_on()
+        answers = [each.result().status_code for each in asked]
+    assert answers.count(429) == 3
     counted = server.metric("vllm:admission_rejections_total", reason="max_num_queued_reqs")
     assert counted == answers.count(429)

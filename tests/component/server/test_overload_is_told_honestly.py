@@ -25,7 +25,7 @@ def test_a_full_queue_refuses_before_any_header(start, stream) -> None:
     server.eventually(lambda: server.process.service.serving().engine.num_unanswered == 2)
     answers = ThreadPoolExecutor(1).submit(server.post, "/v1/completions", BODY | {"stream": stream})
     server.eventually(lambda: server.process.service.serving().engine.num_unanswered == 3)
-    server.model.may_step.set()
+    server.step_on()
     refused = answers.result()
     assert refused.status_code == 429
     assert 1 <= int(refused.headers["retry-after"]) <= 75
@@ -46,7 +46,7 @@ def test_a_queue_is_bounded_in_tokens_too(start) -> None:
     server.eventually(lambda: server.process.service.serving().engine.num_unanswered == 1)
     answer = ThreadPoolExecutor(1).submit(server.post, "/v1/completions", BODY | {"prompt": "a" * 11})
     server.eventually(lambda: server.process.service.serving().engine.num_unanswered == 2)
-    server.model.may_step.set()
+    server.step_on()
     assert answer.result().headers["x-headrace-reason"] == "queue_full_tokens"
 
 
@@ -74,7 +74,7 @@ def test_the_official_client_comes_back_when_it_is_told_to(start) -> None:
     asked = {"model": "alphabet", "prompt": "a", "max_tokens": 2}
     answer = ThreadPoolExecutor(1).submit(client.completions.create, **asked)
     server.eventually(lambda: engine.num_unanswered == 2)
-    server.model.may_step.set()
+    server.step_on()
     first.join()
     assert answer.result().choices[0].text == "bc"
     assert server.metric("headrace_request_rejections_total", reason="queue_full_requests") >= 1
@@ -87,7 +87,7 @@ def test_one_prompt_of_a_batch_refused_ends_the_others(start) -> None:
     server.eventually(lambda: server.process.service.serving().engine.num_unanswered == 1)
     batch = ThreadPoolExecutor(1).submit(server.post, "/v1/completions", BODY | {"prompt": ["a", "b"]})
     server.eventually(lambda: server.process.service.serving().engine.num_unanswered == 3)
-    server.model.may_step.set()
+    server.step_on()
     assert batch.result().status_code == 429
     server.eventually(lambda: server.metric("headrace_in_flight") == 0)
     received = server.metric("headrace_requests_received_total")
@@ -133,7 +133,7 @@ def test_a_request_is_taken_whole_or_refused_before_it_computes_anything(start) 
     three = BODY | {"prompt": ["x", "y", "z"], "stream": True}
     refused = ThreadPoolExecutor(1).submit(server.post, "/v1/completions", three)
     server.eventually(lambda: engine.num_unanswered == 4)
-    server.model.may_step.set()
+    server.step_on()
     assert refused.result().status_code == 429
     first.join()
     computed = {token for plan in server.model.plans for row in plan.rows for token in row.token_ids}

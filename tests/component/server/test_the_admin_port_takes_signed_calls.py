@@ -168,12 +168,14 @@ def test_lowered_limits_hold_within_two_steps_and_end_nothing(own_engine, own_ca
     from concurrent.futures import ThreadPoolExecutor
 
     with ThreadPoolExecutor(2) as pool:
+        own_engine.model.step_s = 0.1
         first = pool.submit(batch)
         own_engine.eventually(lambda: len(own_engine.model.plans) > 2)
         document = own_caller.patch({"max_num_seqs": 2, "max_num_batched_tokens": 3}, 1).json()
         steps = len(own_engine.model.plans)
         assert document["effective"]["converged"] is False
         second = pool.submit(batch)
+        own_engine.model.step_s = 0.0
         assert {len(choice["text"]) for choice in first.result().json()["choices"]} == {97}
         assert second.result().status_code == 200
     assert all(plan.num_tokens <= 3 for plan in own_engine.model.plans[steps + 2 :])

@@ -140,9 +140,14 @@ def test_the_attributes_are_vllms_and_hold_no_text(traced, collector) -> None:
 
 
 def test_a_preempted_request_says_when(traced, collector) -> None:
-    running = traced(num_blocks=8, max_num_seqs=2, step_s=0.001)
+    running = traced(num_blocks=8, max_num_seqs=2)
+    running.engine.model.may_step.clear()
     with ThreadPoolExecutor(2) as pool:
-        list(pool.map(lambda _: ask(running.engine, prompt="a", max_tokens=20), range(2)))
+        for _ in range(2):
+            pool.submit(ask, running.engine, prompt="a", max_tokens=20)
+        core = running.engine.process.service.serving().engine
+        running.engine.eventually(lambda: core.num_unanswered == 2)
+        running.engine.step_on()
     assert running.engine.metric("vllm:num_preemptions_total") > 0
     running.end()
     events = [event for root in collector.named("llm_request") for event in root.events]
