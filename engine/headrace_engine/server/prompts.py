@@ -26,6 +26,10 @@ MOST_CHARACTERS_A_TOKEN = 32
 MOST_CHARACTERS_A_TOKEN_OF_MANY = 8
 SHORT_CHARACTERS = 262_144
 MOST_CONTEXTS_OF_TOKENS = 2
+LONG_CONTEXT_TOKENS = 131_072
+"""From here on a text may have but a sixteenth more tokens than fit: while it is encoded each takes up to 400
+bytes, so a context of this length stays below 64 MiB.
+"""
 PIECE_CHARACTERS = 32_768
 MOST_TOKENS_TOGETHER = 524_288
 """Of all prompts of one request; each takes 36 bytes."""
@@ -34,6 +38,12 @@ MOST_CPU_S = 5.0
 MOST_CPU_S_A_CHARACTER = 50e-6
 """Of processor time, before a text is given up: twenty times what any tokenizer here needs."""
 T = TypeVar("T")
+
+
+def most_tokens_read(max_model_len: int) -> int:
+    """More of a text are not encoded, even if most of them would be cut off."""
+    several = min(MOST_CONTEXTS_OF_TOKENS * max_model_len, LONG_CONTEXT_TOKENS)
+    return max(several, max_model_len + max_model_len // 16)
 
 
 class Tokenizer(Protocol):
@@ -182,7 +192,7 @@ class Prompts:
         """Of texts that are long enough for it to matter, in pieces that are short enough for it not to."""
         if sum(map(len, texts)) <= 2 * PIECE_CHARACTERS:
             return
-        num_tokens, most = 0, MOST_CONTEXTS_OF_TOKENS * self._max_model_len
+        num_tokens, most = 0, most_tokens_read(self._max_model_len)
         for text in texts:
             for start in range(0, len(text), PIECE_CHARACTERS):
                 num_tokens += len(self._tokenizer.encode(text[start : start + PIECE_CHARACTERS]))

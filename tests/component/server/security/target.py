@@ -26,9 +26,9 @@ from headrace_engine.server.loading import starting_limits
 from headrace_engine.server.model import LoadedModel
 from headrace_engine.server.serve import EngineProcess
 
-MAX_MODEL_LEN = 65_024
-"""The shortest context whose bodies may have 8 MiB."""
-BLOCK_SIZE, NUM_BLOCKS, MAX_NUM_SEQS, STEP_TOKENS = 64, 2048, 8, 2048
+MAX_MODEL_LEN = 131_072
+"""As long as the context of most models that have a long one. Bodies may have 8 MiB from half of it on."""
+BLOCK_SIZE, NUM_BLOCKS, MAX_NUM_SEQS, STEP_TOKENS = 64, 4096, 8, 2048
 VOCABULARY = 1024
 STEP_S = 0.002
 TICK_S = 0.005

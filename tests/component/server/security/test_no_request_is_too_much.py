@@ -14,8 +14,10 @@ from headrace_engine.server.bounds import MAX_SCORES
 
 KI = 1024
 VOCABULARY = 1024
-MOST_CHARACTERS = 8 * 65_024
+MOST_CHARACTERS = 8 * 131_072
 """Of a prompt for the target's context."""
+MOST_ASTRAL = (4 << 20) // 4 - KI
+"""Of those beyond U+FFFF: a body of them may have 4 MiB."""
 
 
 def refused(target: AttackedServer, *bodies: dict[str, Any], param: str) -> None:
@@ -229,13 +231,14 @@ ALPHABETS = {
 @pytest.mark.parametrize("text", ALPHABETS.values(), ids=ALPHABETS)
 def test_the_longest_text_that_is_read_costs_little(target, text) -> None:
     """A million characters took seconds and 600 MiB to tokenize, and held the interpreter meanwhile."""
-    longest = text * (MOST_CHARACTERS // len(text))
+    most = MOST_CHARACTERS if max(text) <= "\uffff" else MOST_ASTRAL
+    longest = text * (most // len(text))
     one_too_long = text * (MOST_CHARACTERS // len(text) + 1)
     fitting = text * (40_000 // len(text.encode()))
     requests = [post(body) for one in (longest, one_too_long) for body in (completion(prompt=one), chat(one))]
     answers = target.unharmed(*requests)
-    assert [answer.status for answer in answers] == [400] * 4
-    assert [answer.param for answer in answers] == ["prompt", "messages"] * 2
+    assert [answer.status for answer in answers] == [400, 400, *[400 if most == MOST_CHARACTERS else 413] * 2]
+    assert [answer.param for answer in answers[:2]] == ["prompt", "messages"]
     served = target.unharmed(post(completion(prompt=fitting)), post(chat(fitting)))
     assert [answer.status for answer in served] == [200, 200]
 
@@ -247,7 +250,14 @@ def test_many_prompts_are_counted_together(target) -> None:
 
 
 def test_as_many_tokens_as_fit_are_served(target) -> None:
-    assert target.unharmed(post(completion(prompt=[1] * 65_000)))[0].status == 200
+    assert target.unharmed(post(completion(prompt=[1] * 131_000)))[0].status == 200
+
+
+def test_a_text_of_as_many_tokens_as_fit_is_served_and_one_of_many_more_is_not(target) -> None:
+    """What is encoded whole takes some hundred bytes a token; this one has three a character."""
+    texts = ("漢" * (num_tokens // 3) for num_tokens in (131_000, 145_000))
+    answers = target.unharmed(*(post(completion(prompt=text)) for text in texts))
+    assert [answer.status for answer in answers] == [200, 400]
 
 
 MEDIA = [
