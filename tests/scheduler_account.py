@@ -158,6 +158,10 @@ class Account:
         preemptions = sum(request.preemptions for request in live)
         assert snapshot.preemptions_total == self._preemptions + preemptions
         assert self._scheduler.has_work() == bool(live)
+        for request in live:
+            runs = request.status in {Status.RUNNING, Status.LOADING}
+            assert runs or (not request.by_share and request.promised_tokens == 0)
+            assert request.promised_tokens >= 0
 
     def _ends(self, row: Row) -> bool:
         return row.start + len(row.token_ids) >= self.accepted[row.request_id].total_tokens

@@ -40,6 +40,7 @@ TERMS: Choices = {
     "max_num_seqs": (None, 1, 2),
     "max_num_queued_reqs": (None, 4, 0),
     "max_num_queued_tokens": (None, 60),
+    "min_share": (0.0, 0.25, 0.9),
 }
 CAPACITIES: Choices = {
     "num_blocks": (*range(2, 17), 24, 32, 48, 64),

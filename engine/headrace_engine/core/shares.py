@@ -34,11 +34,11 @@ class Shares:
         self._waiting = LeastServed(self._due.__getitem__)
 
     def agree(self, shares: Mapping[str, float]) -> None:
-        """Let other shares hold. Who had one before is owed what it was."""
+        """Let other shares hold. What was had beyond one still counts; nobody is owed anything yet."""
         if shares == self.of:
             return
         now = self.computed_tokens
-        self._due = {tenant: now - self.owed(tenant) / share for tenant, share in shares.items()}
+        self._due = {tenant: now - min(0.0, self.owed(tenant)) / share for tenant, share in shares.items()}
         known = self._output_tokens
         self._output_tokens = {tenant: known[tenant] for tenant in shares if tenant in known}
         self.of = shares
