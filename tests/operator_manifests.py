@@ -9,6 +9,17 @@ VLLM: dict[str, Any] = {
     "tuning": {"mode": "Off"},
 }
 
+
+def node_affinity(*expressions: dict[str, Any]) -> dict[str, Any]:
+    terms = {"nodeSelectorTerms": [{"matchExpressions": list(expressions)}]}
+    return {"affinity": {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": terms}}}
+
+
+def apart_from(term: dict[str, Any], *, weight: int = 1) -> dict[str, Any]:
+    pods = {"weight": weight, "podAffinityTerm": {"topologyKey": "kubernetes.io/hostname", **term}}
+    return {"affinity": {"podAntiAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [pods]}}}
+
+
 BAD_SPECS: dict[str, tuple[dict[str, Any], str]] = {
     "no model": ({"model": None}, "spec.model"),
     "unknown scheme": ({"model": {"uri": "s3://bucket/model"}}, "spec.model.uri"),
@@ -58,6 +69,42 @@ BAD_SPECS: dict[str, tuple[dict[str, Any], str]] = {
     "system priority": (
         {"engine": {"template": {"priorityClassName": "system-node-critical"}}},
         "spec.engine.template.priorityClassName",
+    ),
+    "node affinity of nothing": (
+        {"engine": {"template": node_affinity({"key": "zone", "operator": "In"})}},
+        "spec.engine.template.affinity.nodeAffinity",
+    ),
+    "node affinity to values that do not matter": (
+        {"engine": {"template": node_affinity({"key": "zone", "operator": "Exists", "values": ["a"]})}},
+        "spec.engine.template.affinity.nodeAffinity",
+    ),
+    "node affinity above a word": (
+        {"engine": {"template": node_affinity({"key": "memory", "operator": "Gt", "values": ["much"]})}},
+        "spec.engine.template.affinity.nodeAffinity",
+    ),
+    "node affinity by a bad key": (
+        {"engine": {"template": node_affinity({"key": "-zone", "operator": "Exists"})}},
+        "spec.engine.template.affinity.nodeAffinity",
+    ),
+    "node affinity without expressions": (
+        {"engine": {"template": node_affinity()}},
+        "spec.engine.template.affinity.nodeAffinity",
+    ),
+    "anti-affinity by a bad label": (
+        {"engine": {"template": apart_from({"labelSelector": {"matchLabels": {"-app": "web"}}})}},
+        "spec.engine.template.affinity.podAntiAffinity",
+    ),
+    "anti-affinity of no weight": (
+        {"engine": {"template": apart_from({}, weight=0)}},
+        "spec.engine.template.affinity.podAntiAffinity",
+    ),
+    "spread over one label twice": (
+        {"engine": {"template": {"topologySpreadConstraints": 2 * [{"topologyKey": "zone"}]}}},
+        "spec.engine.template.topologySpreadConstraints",
+    ),
+    "spread without a difference": (
+        {"engine": {"template": {"topologySpreadConstraints": [{"topologyKey": "zone", "maxSkew": 0}]}}},
+        "spec.engine.template.topologySpreadConstraints",
     ),
     "attainment as percent": ({"slo": {"attainment": "95"}}, "spec.slo.attainment"),
     "attainment of everything": ({"slo": {"attainment": "1.0"}}, "spec.slo.attainment"),

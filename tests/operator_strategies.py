@@ -1,6 +1,7 @@
 """Hypothesis strategies for the operator: any JSON, any valid service, anything that may be seen of one."""
 
 import string
+from dataclasses import replace
 from typing import Any
 
 from hypothesis import strategies as st
@@ -8,7 +9,7 @@ from operator_builders import NOW_S, deployment, histogram, observation, resourc
 
 from headrace_operator.api.parsing import parse
 from headrace_operator.api.spec import Limits, ServiceSpec
-from headrace_operator.decide.observation import Observation, PodObservation, Scrape, Window
+from headrace_operator.decide.observation import Autoscaler, Observation, PodObservation, Scrape, Window
 
 texts = st.text(max_size=12) | st.sampled_from(
     ["$(PATH)", "a\nb", "--flag", "\ud800", "{{x}}", "'; rm -rf /"]
@@ -24,6 +25,14 @@ durations = st.sampled_from(["10s", "30s", "60s", "5m"])
 
 HOSTILE = ["$(PATH)", "$$(X)", "'; rm -rf /", "{{ .Values }}", "`id`", "a b", "é", '"', "\\", ": yaml"]
 KEY = 64 * "0"
+APART: dict[str, Any] = {
+    "affinity": {
+        "podAntiAffinity": {
+            "requiredDuringSchedulingIgnoredDuringExecution": [{"topologyKey": "kubernetes.io/hostname"}]
+        }
+    },
+    "topologySpreadConstraints": [{"topologyKey": "zone"}],
+}
 MODELS: list[dict[str, Any]] = [
     {"uri": "pvc://models/tiny"},
     {"uri": "file:///opt/model"},
@@ -109,7 +118,7 @@ def spec_documents(draw: st.DrawFn) -> dict[str, Any]:
         ),
         "template": (
             ("engine", "template"),
-            st.just({"nodeSelector": {"zone": "a"}, "labels": {"team": "a"}}),
+            st.sampled_from([{"nodeSelector": {"zone": "a"}, "labels": {"team": "a"}}, APART]),
         ),
         "args": (("engine", "args"), st.lists(st.sampled_from(["--seed=1", *HOSTILE]), max_size=4)),
         "env": (
@@ -275,6 +284,18 @@ def observations(draw: st.DrawFn, spec_document: dict[str, Any]) -> Observation:
         previous=draw(st.none() | statuses()),
         children=draw(st.sampled_from([{"Deployment": live}, {}])),
         observing_since_s=draw(st.none() | st.sampled_from([NOW_S - 10, NOW_S - 1000])),
+    )
+
+
+def somebody_elses(draw: st.DrawFn, seen: Observation) -> Observation:
+    """The same, with what a person asks for by annotation and what others scale."""
+    rivals = st.builds(Autoscaler, st.just("HorizontalPodAutoscaler x"), is_of_deployment=st.booleans())
+    return replace(
+        seen,
+        approve=draw(st.none() | st.just("next") | words),
+        is_paused=draw(st.booleans()),
+        autoscalers=draw(st.none() | st.just(()) | st.tuples(rivals)),
+        scaled_by=draw(st.none() | st.just("kubectl")),
     )
 
 

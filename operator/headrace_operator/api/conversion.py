@@ -6,6 +6,7 @@ from headrace_engine.core.contract import Terms
 from headrace_operator.api.engine_resource import EnginePart, ResourceListPart
 from headrace_operator.api.model_resource import ModelPart
 from headrace_operator.api.network_resource import ClientPart
+from headrace_operator.api.placement_conversion import placement
 from headrace_operator.api.resource import SloPart, SpecPart
 from headrace_operator.api.rollout_resource import RolloutPart
 from headrace_operator.api.scaling_resource import ScalingPart
@@ -15,7 +16,6 @@ from headrace_operator.api.spec import (
     Engine,
     EngineCapacity,
     Model,
-    Placement,
     Range,
     Rollout,
     RolloutStrategy,
@@ -27,7 +27,6 @@ from headrace_operator.api.spec import (
     ServiceSpec,
     Slo,
     Tenants,
-    Toleration,
     Tuning,
     TuningMode,
 )
@@ -57,7 +56,7 @@ def service_spec(part: SpecPart, *, namespace: str, name: str, uid: str, generat
         tenants=Tenants() if part.tenants is None else _tenants(part.tenants),
         clients=tuple(_client(client) for client in part.network.clients),
         rollout=_rollout(part.rollout, part.engine),
-        placement=_placement(part.engine),
+        placement=placement(part.engine.template),
         replicas=part.replicas,
         paused=part.paused,
     )
@@ -214,16 +213,4 @@ def _rollout(part: RolloutPart, engine: EnginePart) -> Rollout:
         max_unavailable=part.max_unavailable,
         progress_deadline_s=duration_s(given) if given is not None else startup_s + _DEADLINE_MARGIN_S,
         rollback=part.rollback,
-    )
-
-
-def _placement(part: EnginePart) -> Placement:
-    return Placement(
-        labels=tuple(sorted(part.template.labels.items())),
-        node_selector=tuple(sorted(part.template.node_selector.items())),
-        tolerations=tuple(
-            Toleration(item.key, item.operator, item.value, item.effect, item.toleration_seconds)
-            for item in part.template.tolerations
-        ),
-        priority_class_name=part.template.priority_class_name,
     )

@@ -4,6 +4,7 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field, StringConstraints
 
+from headrace_operator.api.affinity_resource import EACH_ONCE, AffinityPart, SpreadPart
 from headrace_operator.api.fields import (
     LABEL_KEY_PATTERN,
     LABEL_VALUE_PATTERN,
@@ -87,3 +88,7 @@ class TemplatePart(Part):
         ]
         | None
     ) = Field(None, description="PriorityClass of the pods.")
+    affinity: AffinityPart | None = Field(None, description="Which nodes the pods go to.")
+    topology_spread_constraints: Annotated[list[SpreadPart], Field(max_length=4), EACH_ONCE] = Field(
+        default_factory=list, description="How evenly the service's pods lie over places."
+    )

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from headrace_engine.core.contract import Terms
+from headrace_operator.api.placement import Placement
 
 _COMMIT = re.compile(r"[0-9a-f]{40}")
 
@@ -205,23 +206,6 @@ class Rollout:
     """Without a new pod becoming ready; then the rollout has failed. Never below the start-up timeout."""
     rollback: bool
     """Whether a failed rollout goes back to the last spec that served."""
-
-
-@dataclass(frozen=True, slots=True)
-class Toleration:
-    key: str | None
-    operator: str
-    value: str | None
-    effect: str | None
-    toleration_seconds: int | None
-
-
-@dataclass(frozen=True, slots=True)
-class Placement:
-    labels: tuple[tuple[str, str], ...]
-    node_selector: tuple[tuple[str, str], ...]
-    tolerations: tuple[Toleration, ...]
-    priority_class_name: str | None
 
 
 @dataclass(frozen=True, slots=True)

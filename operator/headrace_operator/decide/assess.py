@@ -28,7 +28,7 @@ def assess(
     rival = conflict(observation, spec, previous, now_s=now_s)
     setting = setting_in_force(spec, previous, deployed_replicas=pods.deployed_replicas)
     if rival is not None and rival.leaves_deployment and pods.deployed_replicas is not None:
-        setting = replace(setting, replicas=pods.deployed_replicas)
+        setting = replace(setting, replicas=pods.deployed_replicas - pods.counted_draining)
     blind = blindness(observation, spec, scrape_interval_s=scrape_interval_s, now_s=now_s)
     load = None
     if blind is None and observation.recent is not None:

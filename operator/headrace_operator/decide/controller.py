@@ -80,7 +80,7 @@ def _planned(
     settings: Settings,
 ) -> Plan:
     spec, now_s = situation.spec, situation.now_s
-    steps = _steps(situation, decided)
+    steps = drain.steps(spec, situation.supply, desired=decided.setting.replicas, now_s=now_s)
     rendered = rendered_children(
         spec,
         replicas=steps.deployment_replicas,
@@ -130,13 +130,6 @@ def _planned(
         ),
         wake_after_s=settings.scrape_interval_s if is_moving else None,
     )
-
-
-def _steps(situation: Situation, decided: Verdict) -> drain.Steps:
-    supply, rival = situation.supply, situation.conflict
-    if rival is not None and rival.leaves_deployment and supply.deployed_replicas is not None:
-        return drain.Steps(supply.deployed_replicas)
-    return drain.steps(situation.spec, supply, desired=decided.setting.replicas, now_s=situation.now_s)
 
 
 def _limit_calls(situation: Situation, decided: Verdict) -> tuple[SetLimits, ...]:

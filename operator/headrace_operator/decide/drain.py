@@ -40,9 +40,8 @@ def steps(spec: ServiceSpec, supply: Supply, *, desired: int, now_s: float) -> S
     deployed = supply.deployed_replicas
     if deployed is None:
         return Steps(desired)
-    # Pods that are being emptied do not serve, so they come on top of those that are wanted; but not those
-    # that the Deployment counts no more, which are to be seen until the ReplicaSet has deleted them.
-    wanted = desired + min(len(supply.draining), max(0, deployed - len(supply.staying)))
+    # Pods that are being emptied do not serve, so they come on top of those that are wanted.
+    wanted = desired + supply.counted_draining
     if deployed <= wanted and not supply.draining:
         return Steps(wanted)
     if supply.is_rolling_out and desired == 0:

@@ -25,6 +25,7 @@ from headrace_operator.decide.observation import Observation
 from headrace_operator.decide.settings import Settings
 from headrace_operator.decide.supply import Supply, lacks_gpu, supply
 from headrace_operator.render.pod_template import pod_template, template_hash
+from headrace_operator.runtimes.registry import runtime_of
 
 CRASHES = frozenset({"EngineFailed", "OutOfMemory"})
 MOST_ENDS = 2
@@ -54,7 +55,7 @@ def revision(observation: Observation, spec: ServiceSpec, *, settings: Settings,
         lacks_gpu_since_s=_lacks_gpu_since_s(observation, spec, pods, now_s=now_s),
     )
     template = template_in_force(memory, observation, wanted)
-    return Revision(memory, template, spec_in_force(spec, memory))
+    return Revision(memory, template, spec_in_force(spec, memory, template))
 
 
 def remembered(
@@ -93,8 +94,10 @@ def template_in_force(memory: RolloutMemory, observation: Observation, wanted: T
     return kept or wanted
 
 
-def spec_in_force(spec: ServiceSpec, memory: RolloutMemory) -> ServiceSpec:
-    """The spec as far as the pods can follow it: after a rollback their capacity is that of before."""
+def spec_in_force(spec: ServiceSpec, memory: RolloutMemory, template: Template) -> ServiceSpec:
+    """The spec as far as the pods can follow it: after a rollback they run the engine of before, with the
+    capacity of before.
+    """
     if memory.failed is None or memory.good is None:
         return spec
     widest, tuning = memory.good.widest, spec.tuning
@@ -108,7 +111,8 @@ def spec_in_force(spec: ServiceSpec, memory: RolloutMemory) -> ServiceSpec:
         max_num_seqs=_within(tuning.max_num_seqs, widest.max_num_seqs),
         max_num_batched_tokens=_within(tuning.max_num_batched_tokens, widest.max_num_batched_tokens),
     )
-    return replace(spec, engine=replace(spec.engine, capacity=capacity), tuning=bounded)
+    engine = replace(spec.engine, capacity=capacity, runtime=runtime_of(template.get("spec") or {}))
+    return replace(spec, engine=engine, tuning=bounded)
 
 
 def _within(bounds: Range, most: int) -> Range:

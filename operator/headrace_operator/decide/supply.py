@@ -37,6 +37,11 @@ class Supply:
     def staying(self) -> tuple[PodObservation, ...]:
         return (*self.ready, *self.loading, *self.stuck)
 
+    @property
+    def counted_draining(self) -> int:
+        """Pods being emptied that the Deployment still counts; others stay to be seen until they are deleted."""
+        return min(len(self.draining), max(0, (self.deployed_replicas or 0) - len(self.staying)))
+
 
 def supply(
     observation: Observation, spec: ServiceSpec, *, now_s: float, template: str | None = None

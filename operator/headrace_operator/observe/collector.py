@@ -20,7 +20,7 @@ from headrace_operator.observe.specs import Specs
 from headrace_operator.observe.targets import Targets
 from headrace_operator.observe.turns import Turns
 from headrace_operator.observe.windows import ServiceWindows
-from headrace_operator.runtimes.metric_map import HEADRACE, MetricMap
+from headrace_operator.runtimes.metric_map import MetricMap
 from headrace_operator.runtimes.registry import adapter
 
 logger = logging.getLogger(__name__)
@@ -93,7 +93,7 @@ class Collector:
     async def _outcome(self, target: Target, service: Mapping[str, Any]) -> str:
         """Scrapes, keeps what was found, and says what that is counted as."""
         result: Exposition | ScrapeFailure | None = None
-        metrics = self._metrics(service)
+        metrics = adapter(target.runtime).metrics
         try:
             result = await self._scraper.scrape(target, wanted=metrics.wanted)
         finally:
@@ -120,10 +120,6 @@ class Collector:
         if newest is not None:
             self._tell(Key(service["metadata"]["namespace"], service["metadata"]["name"]), before, newest)
         return "Implausible" if newest is not None and newest.implausible else "Ok"
-
-    def _metrics(self, service: Mapping[str, Any]) -> MetricMap:
-        spec = self._specs.of(service)
-        return HEADRACE if isinstance(spec, Invalid) else adapter(spec.engine.runtime).metrics
 
     def _window_s(self, service: Mapping[str, Any]) -> float:
         """The longest span that anybody asks the windows for."""

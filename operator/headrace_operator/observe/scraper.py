@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import aiohttp
 from yarl import URL
 
+from headrace_operator.api.spec import Runtime
 from headrace_operator.observe.body import BodyTooLargeError, read_bounded
 from headrace_operator.observe.exposition import Exposition, ExpositionError, parse
 
@@ -29,6 +30,8 @@ class Target:
     pod_uid: str
     ip: str
     port: int
+    runtime: Runtime = Runtime.HEADRACE
+    """Whose metrics these are."""
 
     @property
     def url(self) -> URL:

@@ -11,6 +11,7 @@ from headrace_operator.kube.store import Store
 from headrace_operator.observe.ownership import PodOwnership
 from headrace_operator.observe.pods import is_scrapable
 from headrace_operator.observe.scraper import Target, is_pod_address
+from headrace_operator.runtimes.registry import runtime_of
 
 logger = logging.getLogger(__name__)
 
@@ -58,7 +59,9 @@ class Targets:
             logger.warning("cannot tell which pods are the service's own: %s", error, extra={"key": str(key)})
             return [], False
         targets = [
-            Target(pod["metadata"]["uid"], pod["status"]["podIP"], HTTP_PORT)
+            Target(
+                pod["metadata"]["uid"], pod["status"]["podIP"], HTTP_PORT, runtime_of(pod.get("spec") or {})
+            )
             for pod in owned
             if is_pod_address(pod["status"]["podIP"])
         ]

@@ -15,7 +15,9 @@ from headrace_operator.api.names import (
     engine_name,
     labels,
 )
-from headrace_operator.api.spec import ServiceSpec, Toleration
+from headrace_operator.api.placement import Toleration
+from headrace_operator.api.spec import ServiceSpec
+from headrace_operator.render.affinity import affinity, spread
 from headrace_operator.render.containers import engine_container, fetch_container
 from headrace_operator.render.metadata import digest
 from headrace_operator.render.volumes import volumes
@@ -83,6 +85,8 @@ def _placement(spec: ServiceSpec) -> dict[str, Any]:
         },
         "tolerations": [_toleration(toleration) for toleration in spec.placement.tolerations],
         "priorityClassName": spec.placement.priority_class_name,
+        "affinity": affinity(spec.placement.affinity, spec.name),
+        "topologySpreadConstraints": spread(spec.placement.spread, spec.name),
     }
     return {name: value for name, value in fields.items() if value}
 

@@ -118,6 +118,12 @@ def test_a_kind_that_may_not_be_listed_or_watched_is_told_and_served_on_as_far_a
     eventually(lambda: namespace.get("deployment", "unseen-engine"))
     eventually(lambda: not _refused(namespace, "chat"))
     assert namespace.get("deployment", "chat-engine")["metadata"]["uid"] == was["metadata"]["uid"]
+    with lacking(installed, "horizontalpodautoscalers", "list"):
+        eventually(lambda: namespace.condition("chat", "Conflict")["status"] == "Unknown")
+        namespace.apply(service("unrivaled"))
+        eventually(lambda: namespace.get("deployment", "unrivaled-engine"))
+        assert not _refused(namespace, "chat"), "they are only told about"
+    eventually(lambda: namespace.condition("chat", "Conflict")["status"] == "False")
     assert operator.process.poll() is None
     assert operator.get("/healthz") == "ok\n"
 

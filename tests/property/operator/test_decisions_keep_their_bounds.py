@@ -6,27 +6,30 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 from operator_builders import NOW_S, SETTINGS
-from operator_strategies import observations, service_of, spec_documents
+from operator_strategies import observations, service_of, somebody_elses, spec_documents
 
 from headrace_operator.api.spec import ScalingMode, TuningMode
 from headrace_operator.api.status_resource import StatusPart
-from headrace_operator.api.vocabulary import Action
+from headrace_operator.api.vocabulary import Action, Reason
 from headrace_operator.decide.assess import assess
 from headrace_operator.decide.controller import decide
 from headrace_operator.decide.modes import mandate
 from headrace_operator.decide.verdict import verdict
 from headrace_operator.runtimes.registry import adapter
 
+ORDERED = {Reason.AT_MIN, Reason.AT_MAX, Reason.PINNED_BY_USER, Reason.FIXED_BY_SPEC}
+
 
 @st.composite
-def cases(draw):
+def cases(draw, *, others=False):
     document = draw(spec_documents())
-    return service_of(document), draw(observations(document))
+    seen = draw(observations(document))
+    return service_of(document), somebody_elses(draw, seen) if others else seen
 
 
-def decided(spec, observation):
+def decided(spec, observation, *, asked=None):
     situation = assess(observation, spec, scrape_interval_s=2.0, now_s=NOW_S)
-    return situation, verdict(situation, mandate(spec))
+    return situation, verdict(situation, mandate(spec, situation.conflict), asked)
 
 
 @given(cases())
@@ -114,6 +117,47 @@ def test_recommend_decides_what_auto_does_and_touches_nothing(case):
 
 
 @given(cases())
+def test_an_approval_does_what_auto_does(case):
+    """Where both are recommended, and the spec orders nothing else."""
+    spec, observation = case
+    auto, only = (
+        replace(
+            spec,
+            scaling=replace(spec.scaling, mode=scales),
+            tuning=replace(spec.tuning, mode=tunes),
+        )
+        for scales, tunes in (
+            (ScalingMode.AUTO, TuningMode.AUTO),
+            (ScalingMode.RECOMMEND, TuningMode.RECOMMEND),
+        )
+    )
+    situation, acting = decided(auto, observation)
+    _, approved = decided(only, observation, asked="next")
+    if situation.previous.desired_replicas not in {None, situation.setting.replicas}:
+        return
+    if acting.change is None or adapter(spec.engine.runtime).changes_limits_live:
+        assert approved.setting == acting.setting
+        assert (approved.approval is not None) == (acting.change is not None)
+
+
+@given(cases())
+def test_a_step_is_no_larger_and_no_sooner_than_the_spec_says(case):
+    spec, observation = case
+    situation, found = decided(spec, observation)
+    if found.change is None or found.change.reason in ORDERED:
+        return
+    before, after = found.change.before.replicas, found.change.after.replicas
+    up, down, removed_s = (
+        spec.scaling.scale_up,
+        spec.scaling.scale_down,
+        situation.previous.scaled_down_at_s,
+    )
+    assert after - before <= max(up.step_pods, math.ceil(up.step_ratio * before))
+    assert before - after <= down.step_pods
+    assert after >= before or removed_s is None or NOW_S - removed_s >= down.period_s
+
+
+@given(cases(others=True))
 def test_a_written_status_is_what_the_schema_describes(case):
     spec, observation = case
     plan = decide(observation, spec, settings=SETTINGS, now_s=NOW_S)
@@ -124,7 +168,7 @@ def test_a_written_status_is_what_the_schema_describes(case):
     )
 
 
-@given(cases())
+@given(cases(others=True))
 def test_the_same_facts_give_the_same_plan(case):
     spec, observation = case
     plans = [decide(observation, spec, settings=SETTINGS, now_s=NOW_S) for _ in range(2)]

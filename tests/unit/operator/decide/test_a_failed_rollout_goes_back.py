@@ -17,7 +17,8 @@ LATE = {"type": "Progressing", "status": "False", "reason": "ProgressDeadlineExc
 
 
 def template(spec):
-    return pod_template(spec, image=SETTINGS.engine_image, admin_keys=SETTINGS.admin_keys)
+    image = spec.engine.image or SETTINGS.engine_image
+    return pod_template(spec, image=image, admin_keys=SETTINGS.admin_keys)
 
 
 def of(spec, number, *, replica_set, **fields):
@@ -63,7 +64,14 @@ class World:
 
     @property
     def progressing(self):
-        found = next(item for item in self.status["conditions"] if item["type"] == "Progressing")
+        return self.condition("Progressing")
+
+    @property
+    def tuning(self):
+        return self.condition("TuningActive")
+
+    def condition(self, kind):
+        found = next(item for item in self.status["conditions"] if item["type"] == kind)
         return found["status"], found["reason"]
 
     def runs(self, spec):
@@ -195,6 +203,15 @@ def test_limits_stay_within_what_the_pods_of_before_can_hold(serving):
     serving.look(of(service(GOOD), 0, replica_set="chat-engine-good"))
     assert serving.status["activeLimits"]["maxNumSeqs"] <= 16
     assert serving.status["activeLimits"]["maxNumBatchedTokens"] <= 512
+
+
+def test_after_going_back_over_runtimes_the_engine_that_runs_is_the_one_that_is_steered(serving):
+    attempt(serving, {"engine": {"runtime": "vllm", "image": "vllm/vllm-openai:v0.32.0"}})
+    assert serving.tuning == ("False", "RequiresRollout")
+    serving.look(*both(serving, crashed), rolling=True)
+    serving.look(of(service(GOOD), 0, replica_set="chat-engine-good"))
+    assert serving.runs(GOOD)
+    assert serving.tuning != ("False", "RequiresRollout")
 
 
 @pytest.mark.parametrize(

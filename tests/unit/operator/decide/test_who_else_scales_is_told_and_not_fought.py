@@ -54,6 +54,17 @@ def test_an_autoscaler_on_the_deployment_is_left_its_number_in_any_mode(mode):
     assert again.status["desiredReplicas"] == 4
 
 
+def test_a_pod_that_was_being_emptied_when_it_came_ends_and_goes():
+    """It takes no requests any more: left in the number it would be one that nobody has."""
+    spec = service({"tuning": {"mode": "Off"}})
+    emptied = pod(1, draining_since_s=NOW_S - 900)
+    live = {"Deployment": deployment(2, spec=spec)}
+    facts = observation(spec, pods=[pod(0), emptied], children=live, autoscalers=ON_DEPLOYMENT)
+    found = decide(facts, spec, settings=SETTINGS, now_s=NOW_S)
+    assert found.status["desiredReplicas"] == 1
+    assert asked_of_deployment(found) == [1]
+
+
 def test_when_it_is_gone_decisions_go_on_from_where_it_left_the_service():
     ruled = plan(autoscalers=ON_DEPLOYMENT, deployed=3).status
     free = plan(deployed=3, previous=ruled, later_s=30)

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from headrace_operator.api.spec import Runtime
 from headrace_operator.kube.kinds import DEPLOYMENTS, INFERENCE_SERVICES, PODS, WATCHED
 from headrace_operator.kube.store import Store
 from headrace_operator.observe.targets import Targets
@@ -26,12 +27,12 @@ def meta(name: str, version: int, **more: Any) -> dict[str, Any]:
     }
 
 
-def pod(name: str, version: int, *, ip: str = "10.0.0.1") -> dict[str, Any]:
+def pod(name: str, version: int, *, ip: str = "10.0.0.1", **engine: Any) -> dict[str, Any]:
     status = {"phase": "Running", "podIP": ip, "conditions": [{"type": "Ready", "status": "True"}]}
     running = [{"name": "engine", "state": {"running": {"startedAt": "2027-01-15T07:00:00Z"}}, "ready": True}]
     return {
         "metadata": meta(name, version),
-        "spec": {"containers": [{"name": "engine"}]},
+        "spec": {"containers": [{"name": "engine", **engine}]},
         "status": {**status, "containerStatuses": running},
     }
 
@@ -64,6 +65,14 @@ async def test_a_pod_that_changes_is_seen_in_the_next_round():
     assert await ips(targets) == ["10.0.0.9", "10.0.0.8"]
     store.remove(PODS, pod("a", 6))
     assert await ips(targets) == ["10.0.0.8"]
+
+
+async def test_each_pod_is_read_as_the_engine_that_it_runs_whatever_the_spec_says_now():
+    """While pods are replaced by those of another runtime, and after a rollback from there."""
+    store = filled()
+    store.put(PODS, pod("b", 5, command=["vllm", "serve"]))
+    targets = await Targets(store, Ownership("a", "b")).all()
+    assert [target.runtime for target, _ in targets] == [Runtime.HEADRACE, Runtime.VLLM]
 
 
 async def test_a_pod_that_is_not_ours_yet_is_asked_about_again():

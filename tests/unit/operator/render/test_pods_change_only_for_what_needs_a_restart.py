@@ -20,6 +20,7 @@ LIVE_EDITS = {
     "clients": {"network": {"clients": [{"podLabels": {"app": "web"}}]}},
     "rollout": {"rollout": {"strategy": "Recreate", "rollback": False}},
     "headroom": {"scaling": {"headroom": "0.5"}},
+    "pace": {"scaling": {"scaleUp": {"maxStepPods": 1}, "scaleDown": {"maxStepPods": 2, "period": "9m"}}},
 }
 ROLLING_EDITS = {
     "model": {"model": {"uri": "pvc://models/other"}},
@@ -30,6 +31,7 @@ ROLLING_EDITS = {
     "flag": {"engine": {"args": ["--seed=1"]}},
     "variable": {"engine": {"env": [{"name": "HF_ENDPOINT", "value": "https://hub.test"}]}},
     "label": {"engine": {"template": {"labels": {"team": "a"}}}},
+    "spread": {"engine": {"template": {"topologySpreadConstraints": [{"topologyKey": "zone"}]}}},
     "memory": {"engine": {"resources": {"limits": {"memory": "2Gi"}}}},
 }
 
