@@ -1,8 +1,8 @@
 """Rates of tenants: requests and tokens a minute, by a bucket of each (GCRA: what was taken, and when).
 
-A bucket holds a minute's worth, and what was taken flows back at the rate. So over any w minutes at most
-(1 + w) * rate is let through, and over a long time the rate. What exceeds a whole bucket is let through when
-the bucket is full, and the tenant then waits until all of it has flowed back: nothing is too large for ever.
+A bucket holds a minute's worth, and what was taken flows back at the rate. So in any w minutes at most
+(1 + w) * rate is let through, and over a long time the rate. What alone is more than a bucket holds is let
+through when it is full, and the tenant then waits until that has flowed back: nothing is too large for ever.
 
 A request takes its prompt and the most that it may generate; `settle` gives back what it did not use. The
 clock is an argument. Whose buckets are full needs no memory, and gets none.

@@ -63,8 +63,15 @@ def _total(exposition: Exposition, series: Series) -> float | None:
 
 
 def _added(exposition: Exposition, parts: tuple[Series, ...]) -> float | None:
-    first, *rest = (_counted(exposition, series) for series in parts)
-    return None if first is None else first + sum(value or 0.0 for value in rest)
+    """None too where more is deducted than there is: one of the counts is wrong."""
+    first, *rest = parts
+    total = _counted(exposition, first)
+    if total is None:
+        return None
+    for series in rest:
+        value = _counted(exposition, series) or 0.0
+        total += -value if series.is_deducted else value
+    return total if total >= 0 else None
 
 
 def _counted(exposition: Exposition, series: Series) -> float | None:

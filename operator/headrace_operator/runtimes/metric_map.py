@@ -48,6 +48,8 @@ class Series:
 
     name: str
     label: tuple[str, str] | None = None
+    is_deducted: bool = False
+    """Taken off the others of its counter instead of added."""
 
     @property
     def family(self) -> str:
@@ -55,15 +57,24 @@ class Series:
         return self.name.removesuffix("_count")
 
 
-# What more capacity would have served. A request that fits nowhere, asks for a class that is not its own, or
-# exceeds its tenant's own terms says nothing about replicas.
-_SHED = ("queue_full_requests", "queue_full_tokens", "queue_deadline")
+_REFUSALS = "headrace_request_rejections_total"
+SHED = ("queue_full_requests", "queue_full_tokens", "queue_deadline")
+"""Refused for what more capacity would have served."""
+NO_LOAD = (
+    *("never_fits", "invalid", "invalid_priority", "duplicate_id"),
+    *("tenant_queue_full_requests", "tenant_queue_full_tokens"),
+    *("tenant_requests_per_minute", "tenant_tokens_per_minute"),
+)
+"""Refused whatever the capacity: a request that fits nowhere, asks for a class that is not its own, or
+exceeds its tenant's own terms says nothing about replicas.
+"""
 
 _HEADRACE_COUNTERS: Mapping[Counter, tuple[Series, ...]] = {
-    Counter.ARRIVALS: (Series("headrace_requests_received_total"),),
-    Counter.REJECTIONS: tuple(
-        Series("headrace_request_rejections_total", ("reason", reason)) for reason in _SHED
+    Counter.ARRIVALS: (
+        Series("headrace_requests_received_total"),
+        *(Series(_REFUSALS, ("reason", reason), is_deducted=True) for reason in NO_LOAD),
     ),
+    Counter.REJECTIONS: tuple(Series(_REFUSALS, ("reason", reason)) for reason in SHED),
     Counter.GOOD: (Series("headrace_requests_finished_total", ("outcome", "good")),),
     Counter.LATE: (Series("headrace_requests_finished_total", ("outcome", "late")),),
     Counter.FAILED: (Series("headrace_requests_finished_total", ("outcome", "failed")),),
