@@ -4,6 +4,7 @@ import json
 import pickle
 import shutil
 import sys
+import tracemalloc
 from pathlib import Path
 
 import pytest
@@ -147,7 +148,6 @@ def test_a_shard_without_its_tensor_names_the_tensor(model):
         load(model)
 
 
-@pytest.mark.timeout(5)
 @pytest.mark.parametrize("keep", [0, 4, 8, 100, 20_000, -1])
 def test_a_truncated_file_is_named(model, keep):
     path = model / "model.safetensors"
@@ -156,12 +156,15 @@ def test_a_truncated_file_is_named(model, keep):
         load(model)
 
 
-@pytest.mark.timeout(5)
 @pytest.mark.parametrize("length", [2**63, 2**40, 10**9])
 def test_a_header_that_claims_more_than_the_file_has_allocates_nothing(model, length):
     (model / "model.safetensors").write_bytes(length.to_bytes(8, "little") + b"{}" * 100)
+    tracemalloc.start()
     with pytest.raises(ModelLoadError, match=r"model\.safetensors"):
         load(model)
+    _, most_bytes = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert most_bytes < 64 << 20
 
 
 def header(tensor):
@@ -169,7 +172,6 @@ def header(tensor):
     return len(text).to_bytes(8, "little") + text + bytes(64)
 
 
-@pytest.mark.timeout(5)
 @pytest.mark.parametrize(
     "tensor",
     [
