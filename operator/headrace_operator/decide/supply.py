@@ -39,7 +39,7 @@ class Supply:
 
     @property
     def counted_draining(self) -> int:
-        """Pods being emptied that the Deployment still counts; others stay to be seen until they are deleted."""
+        """Pods being emptied that the Deployment still counts; others are seen until they are deleted."""
         return min(len(self.draining), max(0, (self.deployed_replicas or 0) - len(self.staying)))
 
 

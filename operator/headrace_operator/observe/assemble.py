@@ -25,7 +25,7 @@ def assemble(
     pods: Iterable[Mapping[str, Any]],
     foreign_pods: Iterable[Mapping[str, Any]],
     good_template: Mapping[str, Any] | None,
-    autoscalers: tuple[Autoscaler, ...] | None = (),
+    autoscalers: tuple[Autoscaler, ...] | None,
     windows: ServiceWindows,
     scrape_interval_s: float,
     now_s: float,
