@@ -5,6 +5,7 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import AfterValidator, Field, StringConstraints
 from pydantic_core import PydanticCustomError
 
+from headrace_engine.core.contract import MOST_SHARED
 from headrace_operator.api.fields import Duration, Sequences, matching, within
 from headrace_operator.api.rules import Part, Rule, of_defaults
 
@@ -90,8 +91,6 @@ class TermsPart(Part):
 
 
 Share = Annotated[str, StringConstraints(pattern=r"^(0(\.[0-9]{1,4})?|1(\.0{1,4})?)$", max_length=6)]
-MOST_SHARED = 1.000001
-"""What all shares come to at most, as floats add up."""
 
 
 class TenantPart(TermsPart):
