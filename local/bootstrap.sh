@@ -147,7 +147,7 @@ node_and_npm() {
   local own
   own=$(client_place node.txt)
   if [[ ! -e $own/.stamp ]]; then
-    node -e 'process.exit(Number(process.versions.node.split(".")[0]) < 20 ? 1 : 0)' && command -v npm >/dev/null && return
+    node -e 'process.exit(Number(process.versions.node.split(".")[0]) < 22 ? 1 : 0)' && command -v npm >/dev/null && return
     "$cache/uv/bin/uv" pip install --python "$venv" --require-hashes --only-binary :all: --target "$own" -r "$checkout/tests/clients/node.txt"
     touch "$own/.stamp"
   fi

