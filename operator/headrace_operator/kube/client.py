@@ -120,8 +120,11 @@ class KubeClient:
         metadata = manifest["metadata"]
         path = kind_of(manifest).path(metadata["namespace"], metadata["name"], subresource)
         query = [("fieldManager", field_manager), ("force", "true" if force else "false")]
+        # As bytes: the official client would copy the document first, and then take the slow encoder.
+        body = orjson.dumps(manifest)
+        content_type = f"{APPLY_PATCH}; charset=utf-8"
         return await self._call(
-            "PATCH", path, query=query, body=manifest, content_type=APPLY_PATCH, verb="APPLY"
+            "PATCH", path, query=query, body=body, content_type=content_type, verb="APPLY"
         )
 
     async def merge(self, kind: Kind, namespace: str, name: str, patch: Mapping[str, Any]) -> dict[str, Any]:
@@ -146,7 +149,7 @@ class KubeClient:
         path: str,
         *,
         query: Sequence[tuple[str, str]] = (),
-        body: Mapping[str, Any] | None = None,
+        body: Mapping[str, Any] | bytes | None = None,
         content_type: str = "application/json",
         verb: str | None = None,
     ) -> dict[str, Any]:
@@ -174,7 +177,7 @@ class KubeClient:
         *,
         verb: str,
         query: Sequence[tuple[str, str]] = (),
-        body: Mapping[str, Any] | None = None,
+        body: Mapping[str, Any] | bytes | None = None,
         content_type: str = "application/json",
         wants_body: bool = True,
     ) -> _Answer:

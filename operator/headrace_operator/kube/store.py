@@ -2,11 +2,11 @@
 
 A watch tells of changes but may lose deletions; a LIST is the truth as of its resource version. So an object
 is only ever replaced by a newer one, and a LIST prunes what it does not hold, unless that is newer than the
-LIST. Stored objects are shared and must not be changed.
+LIST. Services, which are looked through every second, are shared and must not be changed; all else is packed.
 """
 
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping
 from typing import Any
 
 from headrace_operator.kube.autoscalers import target_of
@@ -18,17 +18,19 @@ from headrace_operator.kube.kinds import (
     Key,
     Kind,
 )
+from headrace_operator.kube.packed import Object, PackedObjects
 from headrace_operator.kube.slim import slim
 
 TOMBSTONES = 10_000
-Object = dict[str, Any]
 
 
 class Store:
     """`wake` is told the key of the service that a change concerns."""
 
     def __init__(self, kinds: Iterable[Kind], *, wake: Callable[[Key], None]) -> None:
-        self._objects: dict[Kind, dict[Key, Object]] = {kind: {} for kind in kinds}
+        self._objects: dict[Kind, MutableMapping[Key, Object]] = {
+            kind: {} if kind is INFERENCE_SERVICES else PackedObjects() for kind in kinds
+        }
         self._members: dict[Kind, dict[Key, set[Key]]] = {PODS: {}, AUTOSCALERS: {}}
         self._revisions: dict[Key, int] = {}
         self._deleted: OrderedDict[str, None] = OrderedDict()
