@@ -35,6 +35,7 @@ class Load:
     running_peak: float | None
     arrivals_per_s: float | None
     tokens_per_s: float | None
+    finished: int | None
     finished_per_s: float | None
     shed_ratio: float | None
     """Refused requests in those that arrived."""
@@ -112,6 +113,7 @@ def measure(window: Window, *, slo: Slo, limits: Limits, attainment_ratio: float
         running_peak=window.running_peak,
         arrivals_per_s=_per_second(window, window.arrivals),
         tokens_per_s=_per_second(window, _sum(window.prompt_tokens, window.generation_tokens)),
+        finished=finished(window),
         finished_per_s=_per_second(window, finished(window)),
         shed_ratio=_ratio(window.rejections, window.arrivals),
         kv_used_ratio=window.kv_used_ratio,

@@ -10,7 +10,7 @@ from dataclasses import replace
 from headrace_operator.api.units import decimal_text, duration_text
 from headrace_operator.api.vocabulary import Action, Bound, Reason
 from headrace_operator.decide.decision import Decision, Rejection
-from headrace_operator.decide.demand import needed_replicas
+from headrace_operator.decide.demand import is_draining, needed_replicas
 from headrace_operator.decide.explain import missed_reason, missed_text, queue_text, use_text
 from headrace_operator.decide.feasibility import is_infeasible
 from headrace_operator.decide.load import Load
@@ -54,6 +54,9 @@ def more(situation: Situation, load: Load) -> Decision | Rejection:
             return Rejection(Action.SCALE_UP, Reason.GPU_BUDGET, message, Bound.GPU_BUDGET)
         message = f"at maxReplicas {count}: {missed_text(load)}"
         return Rejection(Action.SCALE_UP, Reason.AT_MAX, message, Bound.MAX_REPLICAS)
+    if is_draining(load):
+        message = f"{missed_text(load)}, but more ends than arrives: {count} work off what waits"
+        return Rejection(Action.SCALE_UP, Reason.STABILIZING, message)
     lasted_s = situation.now_s - (situation.overloaded_since_s or situation.now_s)
     if lasted_s < scaling.scale_up.stabilization_s:
         needed = duration_text(scaling.scale_up.stabilization_s)

@@ -52,12 +52,25 @@ def test_the_larger_of_two_bounds_is_a_step_up(replicas, scale_up, after, bound)
 
 
 def test_no_more_are_added_than_are_needed_by_the_lower_of_two_estimates():
-    assert added(2, arrivals=280, waiting=900.0)[:2] == (6, None)
-    after, bound, message = added(2, arrivals=150, waiting=900.0)
+    assert added(2, arrivals=280, waiting=60.0)[:2] == (6, None)
+    after, bound, message = added(2, arrivals=140, waiting=30.0)
     assert (after, bound) == (3, None)
     assert message.endswith("3.0 replicas needed")
     assert added(2, arrivals=1000, waiting=24.0)[0] == 4, "32 run and 24 wait: a queue is no arrival"
     assert added(2, arrivals=90, waiting=0.0)[0] == 3, "one at least"
+
+
+def test_a_queue_that_gets_shorter_by_itself_buys_nothing_where_replicas_have_room():
+    """It waits in one of them, of a time when there were fewer."""
+    drains = {**SWAMPED, "arrivals": 80, "good": 100, "waiting": 40.0}
+    lasted = {"overloadedSince": time_text(NOW_S - 600)}
+    held = decided(3, scaling={}, seen={**drains, "running_per_pod": 9.0}, pressure=lasted)
+    assert (held["desiredReplicas"], held["decision"]["reason"]) == (3, "Stabilizing")
+    assert "3 work off what waits" in held["decision"]["message"]
+    full = decided(3, scaling={}, seen={**drains, "waiting": 4000.0}, pressure=lasted)
+    assert full["desiredReplicas"] > 3, "none has room, and it would last longer than a window"
+    few = {**drains, "arrivals": 8, "good": 10, "running_per_pod": 9.0, "requests": 10}
+    assert decided(3, scaling={}, seen=few, pressure=lasted)["desiredReplicas"] == 4, "by chance, perhaps"
 
 
 def test_the_most_replicas_and_the_gpu_budget_bound_a_step_too():

@@ -47,6 +47,15 @@ def test_a_burst_adds_replicas_and_its_end_removes_them_without_a_broken_stream(
     assert read(plant.status).desired_replicas == 1
 
 
+@pytest.mark.parametrize(("rate", "least"), [(6.0, 2), (12.0, 4), (20.0, 6)])
+def test_a_jump_of_load_buys_what_it_needs_at_once_and_no_more_while_the_queue_drains(rate, least):
+    """A replica ends 3.8 requests a second. What waits when others come waits in the one that was alone."""
+    plant = Plant(service({"scaling": {"maxReplicas": 12}}), load=lambda _: rate).run(900)
+    counts = [change.after.replicas for change in changes(plant) if change.action is Action.SCALE_UP]
+    assert counts[0] >= min(least, 5) - 1, "as many as one step adds"
+    assert least <= max(counts) <= least + 1
+
+
 def test_tokens_too_slow_lower_the_batch_until_they_are_fast_enough():
     spec = service({"scaling": {"mode": "Fixed"}, "slo": {"itl": "120ms", "ttft": "30s"}})
     plant = Plant(spec, load=lambda _: 2.4).run(900)
