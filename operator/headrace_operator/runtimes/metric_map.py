@@ -1,7 +1,7 @@
 """Which series of an engine mean what. Pure tables; what an engine does not have is simply not in its map."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 
 
@@ -142,15 +142,17 @@ class MetricMap:
     """Several are added up. The first must be there; others count where they are."""
     distributions: Mapping[Distribution, str]
     gauges: Mapping[Gauge, Series]
+    wanted: frozenset[str] = field(init=False)
+    """The names of all of them, which each scrape asks for."""
 
-    @property
-    def wanted(self) -> frozenset[str]:
+    def __post_init__(self) -> None:
         counted = (series for parts in self.counters.values() for series in parts)
         singles = (*counted, *self.gauges.values())
         parts = (
             f"{name}_{part}" for name in self.distributions.values() for part in ("bucket", "sum", "count")
         )
-        return frozenset({series.name for series in singles} | set(parts))
+        wanted = frozenset({series.name for series in singles} | set(parts))
+        object.__setattr__(self, "wanted", wanted)
 
 
 HEADRACE = MetricMap(_HEADRACE_COUNTERS, _HEADRACE_DISTRIBUTIONS, _HEADRACE_GAUGES)
