@@ -1,8 +1,11 @@
 """Condition SLOFeasible: told by a request that runs alone, and not unsaid by load."""
 
-import pytest
-from operator_builders import NOW_S, SETTINGS, observation, service, window
+from dataclasses import fields
 
+import pytest
+from operator_builders import NOW_S, SETTINGS, histogram, observation, service, window
+
+from headrace_operator.api.spec import Slo
 from headrace_operator.api.vocabulary import Action
 from headrace_operator.decide.controller import decide
 
@@ -47,3 +50,26 @@ def test_what_was_told_stands_until_the_targets_change():
     assert "SLOInfeasible" not in [event.reason for event in crowded.events]
     assert feasible(plan(told, slo={**SLO, "ttft": "10s"}, **CROWDED, ttft_s=9.0))[0] == "Unknown"
     assert feasible(plan(told, **ALONE, ttft_s=0.2)) == ("True", "Feasible")
+
+
+EDITS = {
+    "attainment_ratio": {"attainment": "0.9"},
+    "ttft_s": {"ttft": "10s"},
+    "itl_s": {"itl": "1s"},
+    "e2e_s": {"e2e": "5m"},
+    "queue_deadline_s": {"queueDeadline": "9s"},
+    "window_s": {"window": "2m"},
+}
+
+
+@pytest.mark.parametrize("field", [field.name for field in fields(Slo)])
+def test_whatever_of_the_slo_changes_voids_what_was_told_of_it(field):
+    told = plan(**ALONE, ttft_s=3.0).status
+    assert feasible(plan(told, slo={**SLO, **EDITS[field]}, **CROWDED, ttft_s=9.0))[0] == "Unknown"
+
+
+def test_long_answers_that_may_take_longer_now_are_not_called_infeasible():
+    slow = {**ALONE, "ttft_s": 0.2, "e2e_s": histogram([45.0] * 50)}
+    told = plan(slo={**SLO, "e2e": "20s"}, **slow)
+    assert feasible(told) == ("False", "InfeasibleE2E")
+    assert feasible(plan(told.status, slo={**SLO, "e2e": "2m"}, **CROWDED)) == ("Unknown", "InsufficientData")
