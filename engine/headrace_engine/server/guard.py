@@ -14,7 +14,7 @@ from collections.abc import Callable
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from headrace_engine.server.errors import ApiError, failed, invalid
+from headrace_engine.server.errors import ApiError, failed, invalid, unavailable
 from headrace_engine.server.http_limits import HttpLimits
 from headrace_engine.server.responses import error_response
 from headrace_engine.telemetry.logs import request_id_in_log
@@ -68,6 +68,13 @@ class Guard:
             await self._app(scope, exchange.receive, exchange.send)
         except ApiError as error:
             await error_response(error)(scope, exchange.receive, exchange.send)
+        except asyncio.CancelledError:
+            if exchange.status:
+                raise
+            # The server ends and waits no longer for the rest of this request.
+            exchange.hurry()
+            gone = unavailable("shutting_down", "The server is shutting down and ended this request.")
+            await error_response(gone)(scope, exchange.receive, exchange.send)
         except Exception:
             log.exception("request failed")
             if not exchange.status:
@@ -124,6 +131,10 @@ class _Exchange:
         if message["type"] == "http.disconnect" or not message.get("more_body", False):
             self._body_left = False
         return message
+
+    def hurry(self) -> None:
+        """Read nothing more of a body that is left, and close."""
+        self._may_linger, self.closing = False, True
 
     async def send(self, message: Message) -> None:
         if message["type"] == "http.response.start":
