@@ -65,6 +65,8 @@ class Scenario:
     count: int
     seed: int = 7
     capacity: Capacity = CAPACITY
+    warm_up_steps: int = WARM_UP_STEPS
+    """Full steps of the flood before the quiet tenant comes again."""
 
     def ttft_s(
         self,
@@ -95,7 +97,7 @@ class Scenario:
     def _arrivals(self, shape: Shape) -> Iterator[Arrival]:
         """They take `QUIET_SHARE` of the time that tokens take, or of the slots, whichever is more."""
         chance = random.Random(self.seed)
-        at_s = WARM_UP_STEPS * self.capacity.max_num_batched_tokens * self.token_s
+        at_s = self.warm_up_steps * self.capacity.max_num_batched_tokens * self.token_s
         answer_s = shape.max_tokens * self.step_s / self.capacity.max_num_seqs
         gap_s = max(sum(shape) * self.token_s, answer_s) / QUIET_SHARE
         for _ in range(self.count):

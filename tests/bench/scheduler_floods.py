@@ -23,6 +23,8 @@ GPU = StepModel(base_s=0.002, weights_s=0.0034, token_s=16e-6, context_token_s=2
 """An 8B model in 16 bits on a large GPU, by its data sheet, with 2 ms of overhead a step."""
 MODEL = StepModel(base_s=0.002, weights_s=0.020, token_s=0.0008, context_token_s=2e-7, attention_token_s=1e-8)
 SEEDS, COUNT = (7, 8, 9, 10, 11), 60
+BURST_STEPS = 64
+"""So many steps of 64 tokens are what a tenant may be behind by."""
 OTHER_ENGINES = {
     "8 sequences": (MODEL, {"max_num_seqs": 8}),
     "32 sequences": (MODEL, {"max_num_seqs": 32}),
@@ -66,8 +68,11 @@ def main() -> None:
         least, most = min(first_come[quiet].values()), max(first_come[quiet].values())
         print(f"| {quiet} | {' | '.join(shown)} | {least:.0f} to {most:.0f} |", flush=True)
     print("\n| an engine of | worst | which |\n|---|---|---|")
-    for name, (model, sizes) in OTHER_ENGINES.items():
-        table = ratios(scenario(model, **sizes))
+    engines = {name: scenario(model, **sizes) for name, (model, sizes) in OTHER_ENGINES.items()}
+    small = engines["64 tokens a step"]
+    engines["the same, the flood having computed a burst"] = replace(small, warm_up_steps=BURST_STEPS)
+    for name, engine in engines.items():
+        table = ratios(engine)
         worst = max((ratio, quiet, flood) for quiet, row in table.items() for flood, ratio in row.items())
         print(f"| {name} | {worst[0]:.2f} | {worst[1]} beside {worst[2]} |", flush=True)
 
