@@ -8,9 +8,7 @@ from hypothesis import strategies as st
 from headrace_engine.core.contract import Contract, Terms
 
 bounds = st.none() | st.integers(1, 4)
-terms = st.builds(
-    Terms, st.sampled_from([1, 1.0, 2, 0.5]), bounds, bounds, bounds, tokens_per_minute=bounds
-)
+terms = st.builds(Terms, st.sampled_from([1, 1.0, 2, 0.5]), bounds, bounds, bounds, tokens_per_minute=bounds)
 contracts = st.builds(
     Contract, st.dictionaries(st.sampled_from(["a", "b", "default"]), terms), terms, st.integers(1, 2)
 )
