@@ -6,7 +6,7 @@ DIRECTORY is a model's, such as that of `headrace models list`. The clock counts
 one thread; arrivals are scaled to the step of the idle engine. Every case runs between two runs of what it
 is compared with, and its ratio is to the mean of both, so that a machine which changes its speed disturbs
 little. Figures are medians of the repeats, and the least and the most; the last table has every run, with
-what else the machine did meanwhile. A repeat takes two minutes.
+what else the machine did meanwhile. A repeat takes three minutes.
 """
 
 import statistics
