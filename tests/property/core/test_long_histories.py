@@ -94,7 +94,7 @@ class History:
 
 
 @pytest.mark.parametrize("policy", PolicyName)
-@pytest.mark.timeout(1800 if STEPS > 100_000 else 120)
+@pytest.mark.timeout(1800 if STEPS > 100_000 else 600)
 def test_long_histories_keep_every_promise(policy: PolicyName) -> None:
     wanted, steps, seed = -(-STEPS // len(PolicyName)), 0, SEED
     while steps < wanted:
