@@ -6,6 +6,7 @@ import json
 import secrets
 import time
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import Any
 
 import httpx
@@ -27,7 +28,7 @@ def key_id(key: Ed25519PrivateKey) -> str:
 
 @dataclass
 class Caller:
-    """Signs as an operator would; `change` spoils a call."""
+    """Signs as an operator would; `change` spoils a call, and times in it are from now."""
 
     url: str
     key: Ed25519PrivateKey
@@ -46,7 +47,9 @@ class Caller:
         }
         key = change.pop("key", self.key)
         kid = change.pop("kid", key_id(key))
-        claims = {name: value for name, value in (claims | change).items() if value is not None}
+        for name, value in change.items():
+            claims[name] = now + int(value.total_seconds()) if isinstance(value, timedelta) else value
+        claims = {name: value for name, value in claims.items() if value is not None}
         return jwt.encode(claims, key, algorithm="EdDSA", headers={"kid": kid})
 
     def call(
@@ -185,9 +188,9 @@ def test_lowered_limits_hold_within_two_steps_and_end_nothing(own_engine, own_ca
 SPOILED = [
     {"aud": "another-pod"},
     {"aud": None},
-    {"exp": int(time.time()) - 60, "iat": int(time.time()) - 90},
-    {"exp": int(time.time()) + 3600},
-    {"iat": int(time.time()) + 600, "exp": int(time.time()) + 620},
+    {"exp": timedelta(seconds=-60), "iat": timedelta(seconds=-90)},
+    {"exp": timedelta(hours=1)},
+    {"iat": timedelta(seconds=600), "exp": timedelta(seconds=620)},
     {"iat": None},
     {"exp": None},
     {"jti": None},
