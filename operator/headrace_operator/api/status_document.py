@@ -168,6 +168,9 @@ def tells_news(
         return False
     if _lasting(live) != _lasting(document):
         return True
+    if "observed" not in live and "observed" not in document:
+        # Nothing was measured, and only words moved: that it is still so is no news.
+        return False
     observed = live.get("observed")
     written_s = time_s(observed.get("at")) if isinstance(observed, Mapping) else None
     return written_s is None or now_s - written_s >= refresh_s

@@ -14,7 +14,7 @@ next.
 
 from dataclasses import dataclass, field
 
-from headrace_operator.api.units import duration_text
+from headrace_operator.api.units import time_text
 from headrace_operator.api.vocabulary import Action, Bound, Outcome, Reason
 from headrace_operator.decide import limits_tuning, replicas
 from headrace_operator.decide.decision import Decision, Rejection
@@ -99,8 +99,8 @@ def _obstacle(situation: Situation, knobs: Knobs) -> Decision | None:
         return hold(situation, Reason.ROLLOUT_IN_PROGRESS, "pods are being replaced by those of a new spec")
     if supply.loading:
         names = ", ".join(pod.name for pod in supply.loading[:3])
-        oldest_s = max(situation.now_s - pod.created_s for pod in supply.loading)
-        message = f"{len(supply.loading)} pod(s) load since {duration_text(max(0.0, oldest_s))}: {names}"
+        since = time_text(min(pod.created_s for pod in supply.loading))
+        message = f"{len(supply.loading)} pod(s) load since {since}: {names}"
         return hold(situation, Reason.SCALING_IN_PROGRESS, message)
     if situation.blindness is not None:
         return hold(situation, situation.blindness.reason, situation.blindness.message)

@@ -108,6 +108,14 @@ def test_numbers_alone_are_written_only_now_and_then():
     assert later.status["observed"]["runningPerPod"] == "7.0"
 
 
+def test_that_a_pod_still_loads_is_no_news():
+    loading = {"pods": (pod(ready=False),), "recent": None}
+    first = plan(**loading).status
+    assert "load since 2027-01-15T07:59:55Z" in first["decision"]["message"]
+    for waited_s in range(5, 300, 5):
+        assert plan(**loading, previous=first, now_s=NOW_S + waited_s).status is None, waited_s
+
+
 def test_the_same_document_is_no_news():
     status = plan(recent=window()).status
     assert not tells_news(status, status, refresh_s=0.0, now_s=NOW_S + 1000)
