@@ -125,8 +125,9 @@ def test_a_cluster_whose_session_was_killed_is_taken_down_by_the_next(name):
     owner = Process("owner", session.pid, start_ticks=1)
     session.wait()
     lifecycle.up(name, node=False, owner=owner)
-    assert name in lifecycle.take_down_abandoned()
-    assert traces(name) == NOTHING
+    # Another session that starts just now may be at it already.
+    lifecycle.take_down_abandoned()
+    _until(lambda: traces(name) == NOTHING)
 
 
 def test_a_cluster_that_never_was_is_down(name):

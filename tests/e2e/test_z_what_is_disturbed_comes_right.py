@@ -53,12 +53,18 @@ def exists(stage, child):
     return bool(found.strip())
 
 
+def await_answer(stage):
+    """A service that is ready answers once its new address has come to every proxy."""
+    look = stage.look("get", "endpointslices")
+    stage.until("an answer", lambda: answers(stage) or None, timeout_s=60, look=look, seen=str)
+
+
 def answers(stage):
     with (
         stage.venue.address(stage.api, stage.namespace, stage.name) as base_url,
         contextlib.suppress(httpx.HTTPError),
     ):
-        return httpx.get(f"{base_url}/models", timeout=5).is_success
+        return httpx.get(f"{base_url}/models", timeout=20).is_success
     return False
 
 
@@ -66,14 +72,14 @@ def test_a_deleted_engine_pod_is_replaced(service):
     (gone,) = pod_names(service)
     service.tools.kubectl("-n", service.namespace, "delete", "pod", gone, "--wait=false")
     await_ready(service, but_not={gone})
-    assert answers(service)
+    await_answer(service)
 
 
 def test_an_engine_pod_killed_without_grace_is_replaced(service):
     (gone,) = pod_names(service)
     service.tools.kubectl("-n", service.namespace, "delete", "pod", gone, "--grace-period=0", "--force")
     await_ready(service, but_not={gone})
-    assert answers(service)
+    await_answer(service)
 
 
 def test_the_service_serves_while_the_operator_is_gone_and_is_steered_again_after(service):
@@ -85,7 +91,7 @@ def test_the_service_serves_while_the_operator_is_gone_and_is_steered_again_afte
     )
     budget = CHILDREN[3].format(service.name)
     service.tools.kubectl("-n", service.namespace, "delete", budget)
-    assert answers(service)
+    await_answer(service)
     service.until(
         "the deleted PodDisruptionBudget back",
         lambda: exists(service, CHILDREN[3]) or None,
@@ -107,7 +113,7 @@ def test_deleting_the_service_removes_every_child_and_applying_it_again_brings_i
         seen=lambda: str([child for child in CHILDREN if exists(service, child)]),
     )
     serve(service)
-    assert answers(service)
+    await_answer(service)
 
 
 def test_a_service_deleted_before_it_is_ready_leaves_nothing(service):
