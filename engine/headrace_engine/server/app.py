@@ -24,6 +24,7 @@ from headrace_engine.server.guard import Guard, OnAnswer
 from headrace_engine.server.health_routes import health_routes
 from headrace_engine.server.openai_routes import openai_routes
 from headrace_engine.server.openapi_routes import openapi_routes
+from headrace_engine.server.peer import peer_of
 from headrace_engine.server.responses import CLIENT_CLOSED_REQUEST, error_response
 from headrace_engine.server.service import Service, restarting
 from headrace_engine.server.telemetry_routes import telemetry_routes
@@ -39,7 +40,7 @@ def serving_app(service: Service) -> ASGIApp:
     """
 
     async def identify(request: Request) -> None:
-        address = request.client.host if request.client else ""
+        address = peer_of(request.client.host) if request.client else ""
         request.state.claim = await service.serving().claim(request.headers, address)
 
     def answered(handler: str | None, method: str, status: int, seconds: float) -> None:

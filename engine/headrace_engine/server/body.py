@@ -11,6 +11,7 @@ from starlette.requests import Request
 from headrace_engine.server.errors import ApiError, invalid, unavailable
 from headrace_engine.server.json_body import parse_object
 from headrace_engine.server.json_shape import BodyBounds
+from headrace_engine.server.peer import peer_of
 
 
 class Bodies:
@@ -41,7 +42,7 @@ class Bodies:
         declared = request.headers.get("content-length", "0")
         if declared.isdigit() and int(declared[:20]) > max_bytes:
             raise _too_large(max_bytes)
-        body, address = bytearray(), request.client.host if request.client else ""
+        body, address = bytearray(), peer_of(request.client.host) if request.client else ""
         try:
             await self._receive(request, body, max_bytes, address)
             yield body

@@ -14,6 +14,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from headrace_engine.server.errors import invalid, unavailable
 from headrace_engine.server.http_limits import HttpLimits
+from headrace_engine.server.peer import peer_of
 from headrace_engine.server.responses import error_bytes
 
 
@@ -87,7 +88,7 @@ class BoundedProtocol(H11Protocol):
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
-        address = self.client[0] if self.client else ""
+        address = peer_of(self.client[0]) if self.client else ""
         if not self._open.enter(address, self._limits):
             busy = unavailable("too_many_connections", "Too many connections are open. Try again.")
             transport.write(_raw_answer(503, error_bytes(busy.body)))
