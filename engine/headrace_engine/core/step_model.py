@@ -1,11 +1,12 @@
 """How long a step takes, as a function of the work in it.
 
-    T = base + max(weights, token * tokens) + row * sampled rows + context * decode context
-        + attention * prefill attention
+    T = base + max(weights, token * tokens) + squared token * tokens^2 + row * sampled rows
+        + context * decode context + attention * prefill attention
 
-The maximum is the roofline of the linear layers: reading the weights, or computing with them. A sampled row
-has logits and a sampler beyond that. Decode attention reads the KV of its whole context; a prefill chunk of c
-tokens after h computed ones attends to c * (h + c / 2) of them.
+The maximum is the roofline of the linear layers: reading the weights, or computing with them; the square
+stands in for its bend where `weights` is not known apart. A sampled row has logits and a sampler beyond that.
+Decode attention reads the KV of its whole context; a prefill chunk of c tokens after h computed ones attends
+to c * (h + c / 2) of them.
 """
 
 from dataclasses import dataclass
@@ -46,6 +47,7 @@ class StepModel:
     context_token_s: float = 0.0
     attention_token_s: float = 0.0
     sampled_row_s: float = 0.0
+    squared_token_s: float = 0.0
 
     def predict_s(self, work: StepWork) -> float:
         """The time of a step with this work."""
@@ -55,6 +57,7 @@ class StepModel:
             + self.context_token_s * work.decode_context_tokens
             + self.attention_token_s * work.prefill_attention_tokens
             + self.sampled_row_s * work.sampled_rows
+            + self.squared_token_s * work.tokens * work.tokens
         )
 
 

@@ -17,6 +17,7 @@ MAX_STEP_MS = {
 PROMPTS = {"bursts": Traffic(1), "without end": Traffic(2, prompt_gap_steps=4.0, never_stops=True)}
 NUM_STEPS, LEARNING_STEPS = 800, 32
 STRAIGHT = [name for name in MACHINES if name != "a GPU that reads its weights first"]
+"""Where each token costs the same: what the model learns can then be the truth."""
 
 
 def p95_over(steps: list[Judged]) -> float:
@@ -29,11 +30,11 @@ def p95_error(steps: list[Judged]) -> float:
 
 
 @pytest.mark.parametrize("prompts", PROMPTS)
-@pytest.mark.parametrize("machine", STRAIGHT)
+@pytest.mark.parametrize("machine", MACHINES)
 def test_steps_keep_within_a_tenth_more_from_the_first_prompt_on(machine: str, prompts: str) -> None:
     steps = Machine(MACHINES[machine]).run(PROMPTS[prompts], MAX_STEP_MS[machine], NUM_STEPS)
     assert p95_over(steps) <= 1.1
-    assert p95_error(steps[LEARNING_STEPS:]) <= 0.1
+    assert p95_error(steps[LEARNING_STEPS:]) <= (0.1 if machine in STRAIGHT else 0.2)
 
 
 @pytest.mark.parametrize("machine", MACHINES)
@@ -47,14 +48,6 @@ def test_prompts_are_computed_about_as_fast_as_by_the_true_model(machine: str) -
         )
     )
     assert learned >= 0.85 * given
-
-
-@pytest.mark.parametrize("prompts", PROMPTS)
-def test_where_weights_are_read_first_the_line_is_a_rougher_guess(prompts: str) -> None:
-    """Up to some tokens a step costs the same, beyond them more: a line through both is off between."""
-    machine = "a GPU that reads its weights first"
-    steps = Machine(MACHINES[machine]).run(PROMPTS[prompts], MAX_STEP_MS[machine], NUM_STEPS)
-    assert p95_over(steps) <= 1.25
 
 
 @pytest.mark.parametrize("machine", ["a CPU", "a GPU", "where context costs most"])

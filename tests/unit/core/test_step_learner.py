@@ -113,7 +113,8 @@ def test_no_coefficient_is_ever_negative_or_infinite_whatever_is_seen(steps):
         learner.observe(work, duration_s, num_prefill_tokens=attention and tokens)
         model = learner.model
         costs = (model.base_s, model.token_s, model.context_token_s, model.attention_token_s)
-        assert all(0 <= cost < 1e9 for cost in (*costs, model.sampled_row_s)), model
+        costs += (model.sampled_row_s, model.squared_token_s)
+        assert all(0 <= cost < 1e9 for cost in costs), model
 
 
 @pytest.mark.parametrize("broken_s", [0.0, -1.0, 1e-300, 1e300, float("nan"), float("inf")])
