@@ -120,6 +120,8 @@ class KubeClient:
         metadata = manifest["metadata"]
         path = kind_of(manifest).path(metadata["namespace"], metadata["name"], subresource)
         query = [("fieldManager", field_manager), ("force", "true" if force else "false")]
+        # An unknown field is refused without it too; it would have the server parse each body twice.
+        query.append(("fieldValidation", "Ignore"))
         # As bytes: the official client would copy the document first, and then take the slow encoder.
         body = orjson.dumps(manifest)
         content_type = f"{APPLY_PATCH}; charset=utf-8"
