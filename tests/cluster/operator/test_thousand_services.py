@@ -32,7 +32,7 @@ STEADY_S = 8.0 if NUMBER < 1000 else 75.0
 CHART_DEFAULTS = {"LEASE_DURATION_S": "15", "RECONCILE_INTERVAL_S": "5", "SCRAPE_INTERVAL_S": "2"}
 MOST_CALLS = {"APPLY": len(CHILDREN) + 7, "POST": 4, "GET": 2, "PUT": 0, "PATCH": 2}
 """To the API server, of a service from its making until it rests. The rule is eight (the children, and twice
-the status), two Events, and one look at the ReplicaSet of its pod. Where pods are seen to load there are more:
+the status), two Events, and one look at the ReplicaSet of its pod. Where pods are seen to load, it is more:
 the status says so, and the pod is marked meanwhile.
 """
 
