@@ -57,9 +57,7 @@ def verdict(situation: Situation, mandate: Mandate, asked: str | None = None) ->
     # Where nothing may be done, what would be done is the more telling.
     shown = applied if applied.is_change or mandate.allowed.any else proposal
     identity, since_s = _named(shown, advised, previous, spec, now_s=now_s)
-    before = situation.setting
-    if ordered is not None and previous.desired_replicas is not None:
-        before = Setting(previous.desired_replicas, situation.setting.limits)
+    before = situation.setting if ordered is None else _before_order(situation)
     made = None
     if applied.is_change:
         made = change(
@@ -88,6 +86,12 @@ def _ordered(situation: Situation) -> Decision | None:
     if rival is not None and rival.leaves_deployment:
         return None
     return ordered_by_spec(situation.spec, situation.previous, situation.setting)
+
+
+def _before_order(situation: Situation) -> Setting:
+    """What was in force until the spec was edited."""
+    desired = situation.previous.desired_replicas
+    return situation.setting if desired is None else Setting(desired, situation.setting.limits)
 
 
 def _answer(

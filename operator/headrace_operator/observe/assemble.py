@@ -57,8 +57,12 @@ def assemble(
         autoscalers=autoscalers,
         scaled_by=scaled_by(_metadata(children.get(DEPLOYMENTS.kind)).get("managedFields")),
         approve=_annotation(service, APPROVE_ANNOTATION),
-        is_paused=(_annotation(service, PAUSED_ANNOTATION) or "false").lower() != "false",
+        is_paused=_is_paused(service),
     )
+
+
+def _is_paused(service: Mapping[str, Any]) -> bool:
+    return (_annotation(service, PAUSED_ANNOTATION) or "false").lower() != "false"
 
 
 def _annotation(service: Mapping[str, Any], name: str) -> str | None:
