@@ -81,13 +81,13 @@ def engine_requests(
 
 
 def _claim(request: Request, wanted: Wanted) -> None:
-    """Who asks, and by when. One that follows is as early as its leader: no deadline of its own ends it."""
+    """Who asks, and by when: all in time once the first of them is, and none if none is."""
     parameters, claim, arrival_s = wanted.parameters, wanted.claim, request.arrival_s
     request.min_tokens = parameters.min_tokens or 0
     request.priority = claim.priority if parameters.priority is None else parameters.priority
     request.tenant = claim.tenant
     request.block_salt = _salt(wanted)
-    request.queue_deadline_s = None if request.leader else _after(arrival_s, claim.queue_deadline_s)
+    request.queue_deadline_s = _after(arrival_s, claim.queue_deadline_s)
     request.first_token_deadline_s = _after(arrival_s, claim.first_token_s)
 
 

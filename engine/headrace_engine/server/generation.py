@@ -54,6 +54,7 @@ class Generation:
         self._watcher: asyncio.Task[None] | None = None
         self._error: ApiError | None = None
         """What ends the answer, once all text that came before it was given."""
+        self._has_begun = False
 
     def watch(self, receive: Receive) -> None:
         """Notice the client's disconnect from now on. The request's body has been read."""
@@ -90,8 +91,12 @@ class Generation:
             deltas: dict[int, Delta] = {}
             for mail in await self._mailbox.take():
                 self._apply(mail, deltas)
+            if self._error is not None and not self._has_begun:
+                break
             if deltas:
+                self._has_begun = True
                 return list(deltas.values())
+        assert self._error is not None
         raise self._error
 
     def _apply(self, mail: Mail, deltas: dict[int, Delta]) -> None:

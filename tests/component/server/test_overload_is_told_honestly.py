@@ -157,3 +157,27 @@ def test_an_answer_that_has_begun_misses_no_queue_deadline(start) -> None:
     events = answer.result().text
     assert "error" not in events
     assert events.count('"finish_reason":"length"') == 2
+
+
+@pytest.mark.parametrize("asked", [{"n": 3}, {"prompt": ["X", "Y"], "n": 2}, {"prompt": ["X", "Y", "Z"]}])
+def test_an_answer_of_many_outputs_that_came_too_late_never_begins(start, asked) -> None:
+    """Neither do those that only waited for the first: they would be computed, shown, and then cut off."""
+    server = start()
+    lower(server, max_num_seqs=1)
+    engine = server.process.service.serving().engine
+    server.model.may_step.clear()
+    first = in_background(lambda: server.post("/v1/completions", BODY | {"max_tokens": 200}))
+    server.eventually(lambda: engine.num_unanswered == 1)
+    late = {"headers": {"x-headrace-queue-deadline-ms": "1"}}
+    body = BODY | {"prompt": ["X"], "stream": True} | asked
+    answer = ThreadPoolExecutor(1).submit(server.post, "/v1/completions", body, **late)
+    server.eventually(lambda: engine.num_unanswered > 1)
+    server.model.may_step.set()
+    refused = answer.result()
+    assert (refused.status_code, refused.headers["x-headrace-reason"]) == (429, "queue_deadline")
+    first.join()
+    server.eventually(lambda: server.metric("headrace_in_flight") == 0)
+    num_outputs = len(body["prompt"]) * body.get("n", 1)
+    assert server.metric("headrace_request_rejections_total", reason="queue_deadline") == num_outputs
+    computed = {token for plan in server.model.plans for row in plan.rows for token in row.token_ids}
+    assert not computed & set(b"XYZ")

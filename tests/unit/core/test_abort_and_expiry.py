@@ -142,3 +142,14 @@ def test_a_group_of_which_none_was_scheduled_in_time_expires_at_once(make_loop):
     loop.steps(3)
     assert {loop.finished[name].reason for name in "ac"} == {FinishReason.EXPIRED}
     assert not loop.scheduler._life.deadlines._groups
+
+
+def test_those_that_follow_expire_with_their_leader_and_compute_nothing(make_loop):
+    loop = make_loop(max_num_seqs=1)
+    loop.submit("running", 4, max_tokens=5)
+    loop.step()
+    for name in "abc":
+        loop.submit(name, [1, 2, 3], queue_deadline_s=0.02, group="g", leader="" if name == "a" else "a")
+    loop.drain()
+    assert {loop.finished[name].reason for name in "abc"} == {FinishReason.EXPIRED}
+    assert all(loop.requests[name].first_scheduled_s is None for name in "abc")
