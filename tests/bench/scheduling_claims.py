@@ -5,8 +5,8 @@
 DIRECTORY is a model's, such as that of `headrace models list`. The clock counts the CPU time of the process,
 one thread; arrivals are scaled to the step of the idle engine. Every case runs between two runs of what it
 is compared with, and its ratio is to the mean of both, so that a machine which changes its speed disturbs
-little. Figures are medians of the repeats, and the least and the most; the last table has every run, with
-what else the machine did meanwhile. A repeat takes three minutes.
+little. Figures are medians of the repeats, and the least and the most; a last table has every run, with what
+else the machine did meanwhile. A repeat takes three minutes.
 """
 
 import statistics
@@ -180,8 +180,8 @@ def main() -> None:
         f"steps after it was raised, {drive.seen['all'].num_finished} of {drive.num_submitted} finished",
         flush=True,
     )
-    runs = itl_of_streams(compute, step_s, repeats)
-    every_run(runs + ttft_of_tenants(compute, step_s, model, repeats))
+    every_run(itl_of_streams(compute, step_s, repeats))
+    every_run(ttft_of_tenants(compute, step_s, model, repeats))
 
 
 if __name__ == "__main__":
