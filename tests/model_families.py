@@ -107,7 +107,15 @@ FAMILIES = {
 
 def make(name: str, directory: Path) -> PreTrainedModel:
     """Writes the model of a family into `directory` and returns what transformers computes with."""
-    cls, config = FAMILIES[name]()
+    return _write(directory, *FAMILIES[name]())
+
+
+def make_llama(directory: Path, **options) -> PreTrainedModel:
+    """The same of a Llama with other sizes."""
+    return _write(directory, *_llama(**options))
+
+
+def _write(directory, cls, config):
     config._attn_implementation = "eager"
     model = cls(config).eval()
     generator = torch.Generator().manual_seed(11)

@@ -14,6 +14,7 @@ from headrace_engine.runner.candidates import top_candidates
 
 SLICE_BYTES = 8 << 20
 """Of float32 logits, and little more stands in memory at once."""
+_GROUP_WIDTH = 64
 
 
 def token_logprobs(
@@ -64,4 +65,11 @@ def _scored(logits: Tensor, token_ids: Sequence[int], num_tops: Sequence[int]) -
 def _logsumexp_(logits: Tensor) -> Tensor:
     """In place: a second tensor of that size would be the largest of all."""
     most = logits.amax(dim=-1, keepdim=True)
-    return logits.sub_(most).exp_().sum(dim=-1, keepdim=True).log_().add_(most)
+    return _row_sums(logits.sub_(most).exp_()).log_().add_(most)
+
+
+def _row_sums(values: Tensor) -> Tensor:
+    """By way of groups: threads share the sum of a row that is alone, and add it up in another order."""
+    grouped = values.shape[-1] // _GROUP_WIDTH * _GROUP_WIDTH
+    sums = values[:, :grouped].view(len(values), -1, _GROUP_WIDTH).sum(dim=-1)
+    return torch.cat((sums, values[:, grouped:]), dim=1).sum(dim=-1, keepdim=True)

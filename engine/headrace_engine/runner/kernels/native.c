@@ -214,15 +214,16 @@ static void cap_scores(float *scores, int count, float softcap) {
 
 INLINE int clamp(int x, int size) { return x < 0 ? 0 : x < size ? x : size; }
 
-/* One row's running softmax over positions [from, to) of a page: scores become weights; returns how much what was
- * summed before shrinks. A row that has seen nothing yet sums masked positions; its first true score undoes them. */
+/* One row's running softmax over positions [from, to) of a page: scores become weights, those of other positions zero,
+ * so that a row's sums hold nothing that depends on what shares its tile; returns how much what was summed before
+ * shrinks. */
 INLINE float soften(float *scores, int size, int from, int to, float *maximum, float *total) {
     float best = *maximum, sum = 0;
     for (int j = 0; j < from; j++) scores[j] = MASKED;
     for (int j = to; j < size; j++) scores[j] = MASKED;
     for (int j = 0; j < size; j++) best = scores[j] > best ? scores[j] : best;
     for (int j = 0; j < size; j++) {
-        scores[j] = exp_negative(scores[j] - best); /* masked: 1e-38, which vanishes */
+        scores[j] = scores[j] > MASKED ? exp_negative(scores[j] - best) : 0;
         sum += scores[j];
     }
     float decay = exp_negative(*maximum - best);
