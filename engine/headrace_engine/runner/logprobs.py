@@ -11,10 +11,10 @@ from torch import Tensor
 
 from headrace_engine.core.sampling import TokenLogprobs
 from headrace_engine.runner.candidates import top_candidates
+from headrace_engine.runner.logsumexp import logsumexp_
 
 SLICE_BYTES = 8 << 20
 """Of float32 logits, and little more stands in memory at once."""
-_GROUP_WIDTH = 64
 
 
 def token_logprobs(
@@ -53,23 +53,10 @@ def _scored(logits: Tensor, token_ids: Sequence[int], num_tops: Sequence[int]) -
     chosen = logits.gather(1, torch.tensor(token_ids, device=logits.device)[:, None])
     ranks = (logits > chosen).sum(dim=-1).add(1).tolist()
     values, ids = top_candidates(logits, max(num_tops))
-    total = _logsumexp_(logits)
+    total = logsumexp_(logits)
     logprobs = (chosen - total)[:, 0].tolist()
     tops = zip(num_tops, ids.tolist(), (values - total).tolist(), strict=True)
     return [
         TokenLogprobs(logprob, rank, tuple(top_ids[:count]), tuple(top_logprobs[:count]))
         for logprob, rank, (count, top_ids, top_logprobs) in zip(logprobs, ranks, tops, strict=True)
     ]
-
-
-def _logsumexp_(logits: Tensor) -> Tensor:
-    """In place: a second tensor of that size would be the largest of all."""
-    most = logits.amax(dim=-1, keepdim=True)
-    return _row_sums(logits.sub_(most).exp_()).log_().add_(most)
-
-
-def _row_sums(values: Tensor) -> Tensor:
-    """By way of groups: threads share the sum of a row that is alone, and add it up in another order."""
-    grouped = values.shape[-1] // _GROUP_WIDTH * _GROUP_WIDTH
-    sums = values[:, :grouped].view(len(values), -1, _GROUP_WIDTH).sum(dim=-1)
-    return torch.cat((sums, values[:, grouped:]), dim=1).sum(dim=-1, keepdim=True)

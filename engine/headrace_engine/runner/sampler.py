@@ -20,6 +20,7 @@ from torch.nn import functional
 
 from headrace_engine.core.sampling import Sampling
 from headrace_engine.runner.candidates import top_candidates
+from headrace_engine.runner.logsumexp import logsumexp_
 
 NO_TOKEN = -1
 _COLDEST = 1e-5
@@ -85,7 +86,7 @@ def _sample_pure(logits: Tensor, draws: Sequence[Draw]) -> list[int]:
 
 def _sample_filtered(logits: Tensor, draws: Sequence[Draw]) -> list[int]:
     scaled = _tempered(logits, draws)
-    total = scaled.logsumexp(dim=-1, keepdim=True)
+    total = logsumexp_(scaled.clone())
     values, ids = top_candidates(scaled, _CANDIDATES)
     index, suffices = _choose(values, total, draws)
     chosen = _at(ids, index)
