@@ -13,6 +13,7 @@ from typing import Protocol
 from tokenizers import Tokenizer, decoders
 
 _BYTE_TOKEN = re.compile(r"<0x[0-9A-Fa-f]{2}>")
+MOST_SILENT = 64
 
 
 class IncrementalDecoder(Protocol):
@@ -46,7 +47,8 @@ class WindowDecoder:
     """For every other vocabulary.
 
     A byte token (`<0xE2>`) may change what the byte tokens before it decode to, so text is held back until
-    another kind of token follows.
+    another kind of token follows. Of tokens that add no text no more than `MOST_SILENT` are kept, the first
+    ones: each would be decoded again with every one that follows.
     """
 
     def __init__(
@@ -71,6 +73,8 @@ class WindowDecoder:
         before = self._decode(self._window[: self._emitted_tokens])
         text = self._decode(self._window)
         if len(text) <= len(before):
+            if len(self._window) - self._emitted_tokens > MOST_SILENT:
+                del self._window[self._emitted_tokens + MOST_SILENT // 2 :]
             return ""
         self._window = self._window[self._emitted_tokens :]
         self._emitted_tokens = len(self._window)

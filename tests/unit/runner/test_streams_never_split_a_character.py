@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from tokenizers import AddedToken, decoders, models
 from tokenizers import Tokenizer as Library
 
-from headrace_engine.runner.detokenizer import ByteLevelDecoder, WindowDecoder, token_bytes
+from headrace_engine.runner.detokenizer import MOST_SILENT, ByteLevelDecoder, WindowDecoder, token_bytes
 from headrace_engine.runner.tokenizer import Tokenizer
 
 REPLACEMENT = "\ufffd"
@@ -105,3 +105,20 @@ def test_an_added_token_stands_for_itself(tiny_model_dir):
     (index,) = library.encode("<tool ü>").ids
     assert token_bytes(library)[index] == "<tool ü>".encode()
     assert library.decode([index]) == "<tool ü>"
+
+
+@pytest.mark.parametrize("between", [[], [260], [1], [3 + 0xE6]], ids=["alone", "words", "control", "a byte"])
+def test_tokens_without_a_text_cost_no_more_the_more_there_are(sentencepiece_like, between):
+    """A client may ask for nothing but ids that a model has and its tokenizer lacks."""
+    decoded = []
+
+    def decode(ids):
+        decoded.append(len(ids))
+        return sentencepiece_like.decode(ids)
+
+    decoder = WindowDecoder(decode, frozenset(), sentencepiece_like._byte_tokens)
+    ids = [259, *[9_999, *between] * 3_000, 260, 261]
+    told = "".join([*(decoder.push([index]) for index in ids), decoder.flush()])
+    assert told == sentencepiece_like.decode(ids, skip_special_tokens=True)
+    assert sum(decoded) < 300 * len(ids)
+    assert len(decoder._window) <= 2 * MOST_SILENT
