@@ -30,6 +30,9 @@ from headrace_engine.runner.shield import Shield
 
 log = logging.getLogger(__name__)
 
+_PANIC = "PanicException"
+"""Of the library, which exports no such name."""
+
 
 class Tokenizer:
     """A model's tokenizer. Safe to use from several threads."""
@@ -88,8 +91,18 @@ class Tokenizer:
         return self._ids(self._plain, text, add_special_tokens=add_special_tokens)
 
     def decode(self, token_ids: Sequence[int], *, skip_special_tokens: bool = True) -> str:
-        """The text of ids, control tokens left out or spelled, invalid UTF-8 as U+FFFD."""
-        return self._controlled.decode(list(token_ids), skip_special_tokens=skip_special_tokens)
+        """The text of ids, control tokens left out or spelled, invalid UTF-8 as U+FFFD.
+
+        Raises:
+            ValueError: the model's decoder fails on them.
+        """
+        try:
+            return self._controlled.decode(list(token_ids), skip_special_tokens=skip_special_tokens)
+        except BaseException as error:
+            if type(error).__name__ != _PANIC:
+                raise
+            # No `Exception`: it would end the task of whoever reads, without a word to the client.
+            raise ValueError("the model's decoder fails on these tokens") from None
 
     def decoder(self, *, skip_special_tokens: bool = True) -> IncrementalDecoder:
         """A decoder for one stream."""

@@ -3,7 +3,7 @@
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
-from tokenizers import AddedToken, decoders, models
+from tokenizers import AddedToken, Regex, decoders, models
 from tokenizers import Tokenizer as Library
 
 from headrace_engine.runner.detokenizer import MOST_SILENT, ByteLevelDecoder, WindowDecoder, token_bytes
@@ -122,3 +122,15 @@ def test_tokens_without_a_text_cost_no_more_the_more_there_are(sentencepiece_lik
     assert told == sentencepiece_like.decode(ids, skip_special_tokens=True)
     assert sum(decoded) < 300 * len(ids)
     assert len(decoder._window) <= 2 * MOST_SILENT
+
+
+def test_a_decoder_that_panics_is_an_error_like_any_other(tmp_path):
+    """Its regular expression is the model's own."""
+    library = Library(models.BPE({"x": 0, "a": 1}, []))
+    hostile = decoders.Replace(Regex(r"(x+x+)+(?<=a)"), "")
+    library.decoder = decoders.Sequence([decoders.Fuse(), hostile])
+    library.save(str(tmp_path / "tokenizer.json"))
+    decoder = Tokenizer.load(tmp_path).decoder()
+    assert decoder.push([1]) == "a"
+    with pytest.raises(ValueError, match="decoder fails"):
+        decoder.push([0] * 200)
