@@ -132,7 +132,7 @@ class Outcome:
     logprobs: Mapping[str, Sequence[TokenLogprobs]] = field(default_factory=dict)
     """One for each sampled id of the rows that want them."""
     prompt_logprobs: Mapping[str, Sequence[TokenLogprobs]] = field(default_factory=dict)
-    """One for each of a row's `scoring.successors`."""
+    """One for each of a row's `scoring.successors`; none of a row whose scores are no numbers."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -44,6 +44,7 @@ from headrace_engine.core.step_model import Forecast, StepModel
 from headrace_engine.core.tenants import Tenants
 
 SAMPLED_NOTHING = "the model yields no token after this text: what it computed is no number"
+SCORED_NOTHING = "the prompt has no log probabilities: what the model computed for it is no number"
 
 
 class Scheduler:
@@ -206,8 +207,12 @@ class Scheduler:
             if request is None:
                 continue
             if scoring is not None:
+                scores = outcome.prompt_logprobs.get(request_id)
+                if scores is None:
+                    events.append(self._life.finish(request, FinishReason.ERROR, SCORED_NOTHING))
+                    continue
                 request.scored_tokens += len(scoring.successors)
-                events.append(PromptLogprobs(request_id, outcome.prompt_logprobs[request_id]))
+                events.append(PromptLogprobs(request_id, scores))
             if sampled_rows:
                 known = len(row_token_ids) - sampled_rows
                 token_ids = sampled.get(request_id, ())

@@ -7,6 +7,7 @@ Nothing is chosen after a token whose logits are no numbers, and its request end
 
 from collections.abc import Callable, Sequence
 from itertools import islice, takewhile
+from math import isnan
 
 import numpy as np
 from torch import Tensor
@@ -48,7 +49,10 @@ def next_tokens(logits: Tensor, rows: Sequence[Row]) -> tuple[dict[str, list[int
 def score_prompts(
     hidden: Tensor, head: Callable[[Tensor], Tensor], vocab_size: int, rows: Sequence[Row]
 ) -> Scores:
-    """How likely the prompt's own next tokens were, for the rows that want it; `hidden` is theirs alone."""
+    """How likely the prompt's own next tokens were, for the rows that want it; `hidden` is theirs alone.
+
+    Nothing of a row where one of its scores is no number.
+    """
     scores: Scores = {}
     at = 0
     for row in rows:
@@ -57,7 +61,9 @@ def score_prompts(
             mine = hidden[at : at + len(ids)]
             at += len(ids)
             num_top = row.sampling.prompt_logprobs or 0
-            scores[row.request_id] = successor_logprobs(mine, head, vocab_size, ids, num_top)
+            told = successor_logprobs(mine, head, vocab_size, ids, num_top)
+            if not any(isnan(each.logprob) for each in told):
+                scores[row.request_id] = told
     return scores
 
 

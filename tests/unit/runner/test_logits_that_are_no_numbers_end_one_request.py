@@ -6,10 +6,13 @@ import math
 import pytest
 import torch
 
+from headrace_engine.core.limits import Capacity, Limits
 from headrace_engine.core.past import Past
-from headrace_engine.core.plan import Row
+from headrace_engine.core.plan import Finished, Outcome, Row, Scoring
+from headrace_engine.core.request import FinishReason, Request
 from headrace_engine.core.sampling import Sampling, Steering
-from headrace_engine.runner.next_tokens import next_tokens
+from headrace_engine.core.scheduler import Scheduler
+from headrace_engine.runner.next_tokens import next_tokens, score_prompts
 from headrace_engine.runner.sampler import NO_TOKEN, Draw, sample
 
 VOCABULARY = 1000
@@ -71,3 +74,26 @@ def test_a_word_that_the_model_cannot_write_bans_nothing_of_others():
     sampling = Sampling(temperature=0, steering=steering)
     rows = [Row(name, 1, [2], [0], 1, sampling, Past.of([1, 2])) for name in ("first", "second")]
     assert next_tokens(logits, rows)[0] == {"first": [5], "second": [5]}
+
+
+@pytest.mark.parametrize("how", ["nan everywhere", "one nan", "one infinity"])
+def test_a_prompt_whose_scores_are_no_numbers_has_none_and_its_neighbor_has_its_own(how):
+    sampling = Sampling(prompt_logprobs=1)
+    rows = [Row(name, 0, [2, 3], [0], 0, sampling, None, Scoring(0, [3])) for name in ("sick", "well")]
+    scores = score_prompts(sick_logits(how), lambda logits: logits.clone(), VOCABULARY, rows)
+    assert list(scores) == ["well"]
+    assert math.isfinite(scores["well"][0].logprob)
+
+
+@pytest.mark.parametrize("max_tokens", [0, 4])
+def test_a_prompt_without_scores_ends_its_request_with_an_error_and_frees_its_blocks(max_tokens):
+    capacity = Capacity(4, 64, 128, 16, 16)
+    scheduler = Scheduler(capacity=capacity, limits=Limits.of(capacity))
+    request = Request("sick", (1, 2, 3), max_tokens, 0.0, Sampling(prompt_logprobs=1))
+    assert scheduler.submit(request, 0.0) is None
+    plan = scheduler.schedule(0.0)
+    events = scheduler.commit(plan, Outcome({"sick": [5]} if max_tokens else {}, 0.01), 0.0)
+    (ended,) = (event for event in events if isinstance(event, Finished))
+    assert ended.reason is FinishReason.ERROR
+    assert "no number" in ended.message
+    assert scheduler.snapshot(0.0).referenced_blocks == 0
