@@ -12,6 +12,7 @@ import pytest
 import yaml
 
 from headrace_local.cluster import Cluster
+from headrace_local.dev_runtime import runtime_class
 from headrace_local.probe import ClusterError
 from headrace_operator.api.names import LEFT_ALONE
 from headrace_operator.api.parsing import parse
@@ -199,6 +200,23 @@ def test_no_account_of_an_engine_has_a_token(installed: Cluster, rendered: dict[
             as_operator(installed, account | change, dry_run=True)
 
 
+def test_an_account_that_the_platform_gave_a_secret_is_still_ours_to_keep(
+    installed: Cluster, rendered: dict[str, Object]
+) -> None:
+    """OpenShift adds one to each account."""
+    account = rendered["ServiceAccount"]
+    as_operator(installed, account)
+    name, secret = account["metadata"]["name"], {"name": "its-dockercfg"}
+    given = json.dumps({"secrets": [secret]})
+    installed.kubectl("-n", NAMESPACE, "patch", "serviceaccount", name, "--type=merge", "-p", given)
+    account["metadata"]["labels"]["again"] = "yes"
+    as_operator(installed, account)
+    kept = json.loads(installed.kubectl("-n", NAMESPACE, "get", "serviceaccount", name, "-o", "json"))
+    assert kept["secrets"] == [secret]
+    with pytest.raises(ClusterError, match="no token and no Secret"):
+        as_operator(installed, account | {"secrets": [secret, {"name": "admin"}]}, dry_run=True)
+
+
 Change = Callable[[Object, Object], object]
 SECRET_VARIABLE = {"name": "X", "valueFrom": {"secretKeyRef": {"name": "s", "key": "k"}}}
 FOREIGN_VARIABLE = {"name": "X", "valueFrom": {"configMapKeyRef": {"name": "other", "key": "k"}}}
@@ -307,6 +325,7 @@ def test_the_pods_of_an_example_are_admitted_by_the_policies_and_under_restricte
     """
     raw = yaml.safe_load((ROOT / "examples" / f"{example}.yaml").read_text())
     raw["metadata"]["name"] = name = f"example-{example}"
+    installed.apply([runtime_class()])
     space = ("-n", NAMESPACE)
     installed.kubectl(*space, "create", "-f", "-", stdin=json.dumps(raw))
     try:
