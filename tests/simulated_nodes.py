@@ -9,6 +9,7 @@ import ssl
 import threading
 import time
 from collections.abc import AsyncIterator, Awaitable, Coroutine, Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
@@ -21,6 +22,7 @@ from headrace_local.pki import Pki
 T = TypeVar("T")
 PODS_PER_NODE = 110
 HEARTBEAT_S = 15.0
+WATCH_AGAIN_S = 0.1
 AT_ONCE = 16
 MERGE = {"Content-Type": "application/merge-patch+json"}
 
@@ -119,9 +121,11 @@ class SimulatedNodes:
 
     async def _run_pods(self) -> None:
         async with asyncio.TaskGroup() as kubelets:
-            async for event in self._watch("/api/v1/pods", fieldSelector="spec.nodeName!="):
-                pod = event["object"]
-                if event["type"] in ("ADDED", "MODIFIED"):
+            while True:
+                async for event in self._watch("/api/v1/pods", fieldSelector="spec.nodeName!="):
+                    pod = event["object"]
+                    if event["type"] == "DELETED":
+                        continue
                     if "deletionTimestamp" in pod["metadata"]:
                         kubelets.create_task(self._end(pod))
                     elif pod["status"]["phase"] == "Pending":
@@ -131,12 +135,14 @@ class SimulatedNodes:
         self._tasks.append(asyncio.create_task(work))
 
     async def _follow(self, path: str, found: dict[str, dict[str, Any]]) -> None:
-        async for event in self._watch(path):
-            uid = event["object"]["metadata"]["uid"]
-            if event["type"] == "DELETED":
-                found.pop(uid, None)
-            else:
-                found[uid] = event["object"]
+        while True:
+            found.clear()
+            async for event in self._watch(path):
+                uid = event["object"]["metadata"]["uid"]
+                if event["type"] == "DELETED":
+                    found.pop(uid, None)
+                else:
+                    found[uid] = event["object"]
 
     async def _make_ready(self, pod: dict[str, Any]) -> None:
         ip = str(next(self._addresses))
@@ -179,14 +185,18 @@ class SimulatedNodes:
             return found
 
     async def _watch(self, path: str, **selectors: str) -> AsyncIterator[dict[str, Any]]:
-        """From what is there now on, until cancelled."""
+        """From what is there now on, until the server ends it, as it does with whoever reads too slowly."""
         assert self._session is not None
-        async with self._session.get(path, params={"watch": "1", **selectors}) as answer:
-            held = b""
-            async for chunk in answer.content.iter_any():
-                *whole, held = (held + chunk).split(b"\n")
-                for line in whole:
-                    yield orjson.loads(line)
+        with suppress(aiohttp.ClientError):
+            async with self._session.get(path, params={"watch": "1", **selectors}) as answer:
+                held = b""
+                async for chunk in answer.content.iter_any():
+                    *whole, held = (held + chunk).split(b"\n")
+                    for line in whole:
+                        event = orjson.loads(line)
+                        if event["type"] != "ERROR":
+                            yield event
+        await asyncio.sleep(WATCH_AGAIN_S)
 
     async def _ask(self, method: str, path: str, body: dict[str, Any] | None = None) -> None:
         assert self._session is not None
