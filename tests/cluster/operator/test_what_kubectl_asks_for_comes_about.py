@@ -11,6 +11,7 @@ LIVE_EDITS = {
     "targets": {"slo": {"ttft": "2s", "itl": "90ms", "attainment": "0.9"}},
     "bounds of scaling": {"scaling": {"mode": "Auto", "minReplicas": 1, "maxReplicas": 4}},
     "stabilization": {"scaling": {"scaleDown": {"stabilization": "10m"}}},
+    "pace": {"scaling": {"scaleUp": {"maxStepPods": 2, "maxStepPercent": 50}, "scaleDown": {"period": "5m"}}},
     "tuning": {"tuning": {"mode": "Auto", "interval": "30s"}},
     "limits below capacity": {"tuning": {"bounds": {"maxNumSeqs": {"min": 4, "max": 8}}}},
     "tenants": {"tenants": {"keys": {64 * "a": "acme"}, "items": [{"name": "acme", "weight": 3}]}},
@@ -119,28 +120,97 @@ def test_the_mode_of_scaling_may_change_at_any_time_and_no_pod_is_touched(ready,
     eventually(lambda: len(pods_of(ready)) == 2)
 
 
-def test_a_horizontal_pod_autoscaler_scales_it_by_the_scale_subresource(ready, eventually):
+def autoscaler(api_version, kind, name):
     """Which sees no metrics here, and has a minimum to see to all the same."""
-    ready.patch("infs", "chat", {"spec": {"scaling": {"mode": "External"}, "replicas": 1}})
-    target = {"apiVersion": "headrace.dev/v1alpha1", "kind": "InferenceService", "name": "chat"}
-    autoscaler = {
+    target = {"apiVersion": api_version, "kind": kind, "name": name}
+    return {
         "apiVersion": "autoscaling/v2",
         "kind": "HorizontalPodAutoscaler",
         "metadata": {"name": "chat"},
         "spec": {"scaleTargetRef": target, "minReplicas": 2, "maxReplicas": 3},
     }
-    ready.apply(autoscaler)
+
+
+def test_a_horizontal_pod_autoscaler_scales_it_by_the_scale_subresource(ready, eventually):
+    ready.patch("infs", "chat", {"spec": {"scaling": {"mode": "External"}, "replicas": 1}})
+    ready.apply(autoscaler("headrace.dev/v1alpha1", "InferenceService", "chat"))
     eventually(lambda: len(pods_of(ready)) == 2)
     assert ready.get("infs", "chat")["spec"]["replicas"] == 2
 
 
-def test_a_pause_freezes_what_is_decided_and_goes_on_serving(ready):
+def test_an_autoscaler_of_the_deployment_is_told_and_not_fought_until_it_is_gone(ready, eventually):
+    ready.apply(autoscaler("apps/v1", "Deployment", "chat-engine"))
+    wait_for(ready, "Conflict")
+    assert ready.condition("chat", "Conflict")["reason"] == "AutoscalerOnDeployment"
+    eventually(lambda: len(pods_of(ready)) == 2)
+    eventually(lambda: ready.get("infs", "chat")["status"]["desiredReplicas"] == 2)
+    assert ready.get("deployment", "chat-engine")["spec"]["replicas"] == 2
+    ready.delete("horizontalpodautoscaler", "chat")
+    wait_for(ready, "Conflict=False")
+
+
+def test_a_hand_that_scales_the_deployment_is_set_back_once_and_named(ready, eventually):
+    def replicas():
+        return ready.get("deployment", "chat-engine")["spec"]["replicas"]
+
+    ready.kubectl("scale", "deployment/chat-engine", "--replicas=3")
+    wait_for(ready, "Conflict")
+    told = ready.condition("chat", "Conflict")
+    assert told["reason"] == "ScaledByAnother"
+    assert "kubectl scales Deployment chat-engine" in told["message"]
+    eventually(lambda: replicas() == 1)
+    ready.kubectl("scale", "deployment/chat-engine", "--replicas=2")
+    eventually(lambda: ready.condition("chat", "Conflict")["reason"] == "ScaledAgain")
+    eventually(lambda: ready.get("infs", "chat")["status"]["desiredReplicas"] == 2)
+    assert replicas() == 2
+
+
+def test_an_approval_of_what_is_not_recommended_is_refused_with_the_reason(ready, eventually):
+    ready.kubectl("annotate", "infs", "chat", "headrace.dev/approve=1f3c0000")
+    eventually(lambda: "approval" in ready.get("infs", "chat")["status"])
+    approval = ready.get("infs", "chat")["status"]["approval"]
+    assert (approval["value"], approval["outcome"]) == ("1f3c0000", "Refused")
+    eventually(lambda: "ApprovalRefused" in [event["reason"] for event in ready.events("chat")])
+
+
+def test_a_pause_freezes_what_is_decided_and_goes_on_serving(ready, eventually):
     scaling = {"mode": "Auto", "minReplicas": 1, "maxReplicas": 4}
     ready.patch("infs", "chat", {"spec": {"scaling": scaling, "paused": True}})
     wait_for(ready, "ScalingActive=False")
     ready.kubectl("wait", "--for=jsonpath={.status.decision.reason}=Paused", "infs/chat", "--timeout=60s")
     assert ready.condition("chat", "ScalingActive")["reason"] == "Paused"
     assert ready.condition("chat", "Ready")["status"] == "True"
+    ready.patch("infs", "chat", {"spec": {"paused": False}})
+    eventually(lambda: ready.condition("chat", "ScalingActive")["reason"] != "Paused")
+    ready.kubectl("annotate", "infs", "chat", "headrace.dev/paused=true")
+    eventually(lambda: ready.condition("chat", "ScalingActive")["reason"] == "Paused")
+
+
+def test_where_pods_are_to_go_is_asked_of_the_scheduler_and_does_not_drift(ready, eventually):
+    """What the API server makes of it is no edit of somebody's, which would be set back for ever."""
+    apart = {"requiredDuringSchedulingIgnoredDuringExecution": [{"topologyKey": "kubernetes.io/hostname"}]}
+    zone = {"key": "zone", "operator": "In", "values": ["a", "b"]}
+    nodes = [{"weight": 1, "preference": {"matchExpressions": [zone]}}]
+    placed = {
+        "affinity": {
+            "nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": nodes},
+            "podAntiAffinity": apart,
+        },
+        "topologySpreadConstraints": [{"topologyKey": "zone", "whenUnsatisfiable": "ScheduleAnyway"}],
+    }
+    ready.patch("infs", "chat", {"spec": {"engine": {"template": placed}}})
+
+    def pod():
+        return ready.get("deployment", "chat-engine")["spec"]["template"]["spec"]
+
+    eventually(lambda: "affinity" in pod())
+    [own] = pod()["affinity"]["podAntiAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]
+    assert own["labelSelector"] == {"matchLabels": {"headrace.dev/inferenceservice": "chat"}}
+    version = ready.get("deployment", "chat-engine")["metadata"]["generation"]
+    ready.patch("infs", "chat", {"spec": {"slo": {"ttft": "3s"}}})
+    eventually(lambda: is_observed(ready))
+    assert ready.get("deployment", "chat-engine")["metadata"]["generation"] == version
+    assert "DriftCorrected" not in [event["reason"] for event in ready.events("chat")]
 
 
 def test_a_namespace_that_is_deleted_goes_with_all_that_is_in_it(namespace, operator, service, eventually):
