@@ -42,7 +42,7 @@ class OperatorConfig(BaseModel):
     pod_monitors: bool = False
     pod_monitor_labels: Annotated[dict[str, str], BeforeValidator(_json)] = Field(default_factory=dict)
     metrics_from: Annotated[tuple[dict[str, Any], ...], BeforeValidator(_json)] = ()
-    workers: Annotated[int, Field(ge=1, le=64)] = 32
+    workers: Annotated[int, Field(ge=1, le=64)] = 16
     lease_namespace: str = "headrace-system"
     lease_name: str = "headrace-operator"
     lease_duration_s: Annotated[float, Field(ge=3, le=120)] = 15.0
