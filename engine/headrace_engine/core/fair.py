@@ -8,7 +8,7 @@ once), by weight.
 Who asks now and then falls behind those that never stop, by a burst at most (`tenants`). A tenant that is
 behind another by a sixteenth of that need not wait for it: its prompts are computed first; the other's add
 little to a step (`step.YIELDING_SHARE`), also while it is away, so that no step is long when it comes; and it
-takes blocks from the other, and slots as long as it runs fewer.
+takes blocks from the other, and slots as long as it runs fewer, or all that it runs leaves it behind.
 """
 
 from headrace_engine.core.least_served import LeastServed
@@ -57,12 +57,18 @@ class FairShare:
         return self._is_behind(self._tenants.service(request.tenant), other)
 
     def outranks(self, request: Request, other: Request) -> bool:
-        """Who is far behind preempts, as long as it then runs no more than the other, by their weights."""
+        """Who is far behind preempts, as long as it then runs no more than the other, by their weights, or
+        would still be behind were all that it runs, if alike, charged at its longest.
+        """
         if request.tenant == other.tenant or not self.precedes(request, other):
             return False
-        running, contract = self._tenants.running, self._tenants.contract
-        runs = (running[request.tenant] + 1) / contract.of(request.tenant).weight
-        return runs <= (running[other.tenant] - 1) / contract.of(other.tenant).weight
+        tenants = self._tenants
+        num_running = tenants.running[request.tenant] + 1
+        runs = num_running / tenants.contract.of(request.tenant).weight
+        if runs <= (tenants.running[other.tenant] - 1) / tenants.contract.of(other.tenant).weight:
+            return True
+        owed = tenants.service(request.tenant) + num_running * tenants.most_charged(request)
+        return owed < tenants.service(other.tenant)
 
     def yields(self, request: Request, now_s: float) -> bool:
         return self._is_behind(self._tenants.least_around(now_s), request)

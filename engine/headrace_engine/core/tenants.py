@@ -137,6 +137,15 @@ class Tenants:
         self.shares.computed(request, prompt + output)
         request.charged_tokens = end
 
+    def most_charged(self, request: Request) -> float:
+        """What a request is charged, by its tenant's weight, if nothing of it is found and it ends at its
+        longest.
+        """
+        prompt_tokens = len(request.prompt_token_ids)
+        output_tokens = max(0, request.token_limit - prompt_tokens)
+        cost = self._prices.input * prompt_tokens + self._prices.output * output_tokens
+        return cost / self.contract.of(request.tenant).weight
+
     def _forget(self, floor: float) -> None:
         """Keep those above the floor, where the others will start anyway, and not too many of them."""
         kept = {tenant: service for tenant, service in self._service.items() if service > floor}

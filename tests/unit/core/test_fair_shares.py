@@ -213,19 +213,27 @@ class TestWhoIsFarBehindNeedNotWait:
         loop = flooded(300, 1, visitors=())
         assert sum(loop.step().values()) == 64
 
-    def test_it_takes_a_slot_from_who_runs_more_but_never_more_than_half_of_them(self, flooded):
+    def test_it_takes_half_of_the_slots_for_what_may_take_longer_than_it_is_behind(self, flooded):
         loop = flooded(4, 400, max_num_seqs=6)
         for number in range(6):
-            loop.submit(f"question{number}", 4, max_tokens=40, tenant="quiet")
+            loop.submit(f"question{number}", 4, max_tokens=200, tenant="quiet")
         loop.steps(8)
         assert loop.scheduler.tenants.running == {"quiet": 3, "flood": 3}
         assert {e.request_id[:5] for e in loop.events if isinstance(e, Preempted)} == {"flood"}
+
+    def test_it_takes_more_of_them_as_long_as_all_that_it_runs_leaves_it_behind(self, flooded):
+        """Each of these is charged 4 + 2 * 36 at most, and it is 400 behind."""
+        loop = flooded(4, 400, max_num_seqs=6)
+        for number in range(6):
+            loop.submit(f"question{number}", 4, max_tokens=36, tenant="quiet")
+        loop.steps(8)
+        assert loop.scheduler.tenants.running == {"quiet": 5, "flood": 1}
 
     def test_by_weight_it_takes_more_of_them(self, flooded):
         loop = flooded(4, 400, max_num_seqs=6)
         loop.scheduler.set_contract(Contract({"quiet": Terms(weight=2.0)}))
         for number in range(6):
-            loop.submit(f"question{number}", 4, max_tokens=40, tenant="quiet")
+            loop.submit(f"question{number}", 4, max_tokens=200, tenant="quiet")
         loop.steps(8)
         assert loop.scheduler.tenants.running == {"quiet": 4, "flood": 2}
 

@@ -2,10 +2,12 @@
 everywhere. `tests/bench/scheduling_claims.py` measures them on a real model.
 """
 
+from dataclasses import replace
+
 import pytest
 from scheduler_drive import modelled
+from scheduler_flood import CAPACITY, QUIET_SHAPES, Scenario
 from scheduler_flood import FLOOD_SHAPES as FLOODS
-from scheduler_flood import QUIET_SHAPES, Scenario
 from scheduler_scenarios import lowered_and_raised, stream_itl_s
 
 from headrace_engine.core.policies import PolicyName
@@ -25,6 +27,14 @@ def test_a_flood_of_any_kind_leaves_another_tenants_ttft_within_half_more(quiet:
     alone_s = FLOODED.p95_s(QUIET_SHAPES[quiet])
     beside = {name: FLOODED.p95_s(QUIET_SHAPES[quiet], flood) / alone_s for name, flood in FLOODS.items()}
     assert max(beside.values()) <= 1.5, beside
+
+
+@pytest.mark.parametrize("flood", FLOODS)
+def test_on_few_slots_short_questions_take_more_than_half_of_them_while_they_are_behind(flood: str):
+    """Their answers alone take half of eight slots; beside a flood that holds the rest, 1.59 without that."""
+    few = replace(FLOODED, capacity=replace(CAPACITY, max_num_seqs=8), count=60)
+    quiet = QUIET_SHAPES["questions"]
+    assert few.p95_s(quiet, FLOODS[flood]) <= 1.3 * few.p95_s(quiet)
 
 
 def test_without_fair_shares_a_flood_makes_others_wait_for_its_whole_queue():
