@@ -14,15 +14,17 @@ from headrace_local.pytest_plugin import cluster, control_plane
 __all__ = ["cluster", "control_plane", "pod_manifest", "run_pod"]
 
 LONGEST_FIRST = (
-    "test_scale_down_and_rollout_lose_nothing.py",
     "test_rollout_finds_a_gpu_or_goes_back.py",
     "test_image_of_the_operator.py",
-    "test_chart_lifecycle.py",
-    "test_operator_survives_being_killed.py",
+    "test_scale_down_and_rollout_lose_nothing.py",
     "test_faults_that_hide_what_is_there.py",
+    "test_chart_lifecycle.py",
     "test_a_leader_that_ends_between_two_writes_is_followed.py",
-    "test_operator_keeps_children_as_declared.py",
+    "test_thousand_services.py",
+    "test_operator_survives_being_killed.py",
+    "test_what_a_service_declares_reaches_its_engines.py",
     "test_a_missing_right_is_a_condition.py",
+    "test_operator_keeps_children_as_declared.py",
 )
 """Where workers share the files, none is left with a long one when the other has nothing more to do."""
 TIMEOUT_S = 300

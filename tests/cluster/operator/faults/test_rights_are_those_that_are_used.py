@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 from fault_proxy import FaultProxy
+from own_namespace import Namespace
 
 from headrace_local.cluster import Cluster
 from headrace_operator.api.names import LEFT_ALONE
@@ -31,10 +32,23 @@ def granted(cluster: Cluster) -> set[tuple[str, str]]:
     return {(verb, resource) for rule in rules for resource in rule["resources"] for verb in rule["verbs"]}
 
 
+def take_the_names(namespace: Namespace, *, like: str, name: str) -> None:
+    """Somebody else's objects where the children of a service `name` would be: copies of those of `like`."""
+    for kind in CHILDREN:
+        [child] = namespace.find(kind.plural, f"headrace.dev/inferenceservice={like}")
+        theirs = {part: child[part] for part in ("apiVersion", "kind", "spec", "data") if part in child}
+        for assigned in ("clusterIP", "clusterIPs"):
+            theirs.get("spec", {}).pop(assigned, None)
+        if kind.kind == "Deployment":
+            theirs["spec"]["replicas"] = 0
+        called = child["metadata"]["name"].replace(like, name)
+        namespace.objects.create(namespace.name, theirs | {"metadata": {"name": called}})
+
+
 def test_a_service_s_life_uses_every_right_and_no_other(
     installed: Cluster,
     proxy: FaultProxy,
-    namespace: Any,
+    namespace: Namespace,
     start_behind_proxy: Callable[..., Any],
     service: Callable[..., Any],
     eventually: Callable[..., Any],
@@ -51,6 +65,11 @@ def test_a_service_s_life_uses_every_right_and_no_other(
     for count in (1, 2):
         namespace.patch("service", "chat", {"spec": {"selector": {"headrace.dev/inferenceservice": "x"}}})
         eventually(lambda count=count: _told(namespace, "DriftCorrected") == count)
+    # Only where a name is taken by what it does not watch does it look.
+    take_the_names(namespace, like="chat", name="taken")
+    namespace.apply(service("taken"))
+    wanted = {("get", kind.plural) for kind in CHILDREN}
+    eventually(lambda: wanted <= proxy.calls.keys())
     eventually(lambda: proxy.calls["update", "leases"] > 0)
     known = {resource for _, resource in granted(installed)}
     used = {call for call in proxy.calls if call[1] in known}
