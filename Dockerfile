@@ -43,7 +43,7 @@ USER 65532:65532
 ENTRYPOINT ["headrace"]
 
 FROM runtime AS engine
-# CPU kernels are compiled for the processor that they run on, and Triton compiles its launchers.
+# CPU kernels are compiled for the processor that they run on.
 USER root
 RUN command -v gcc \
     || { apt-get update && apt-get install -y --no-install-recommends gcc libc6-dev && rm -rf /var/lib/apt/lists/*; }

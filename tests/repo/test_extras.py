@@ -1,8 +1,21 @@
 """One command shows what is installed; the operator runs where no torch is, the engine where no kopf is."""
 
+import re
 import subprocess
 import sys
+import tomllib
+from pathlib import Path
 
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+SOURCES = {
+    "engine": "engine/headrace_engine",
+    "bench": "engine/headrace_bench",
+    "operator": "operator/headrace_operator",
+}
+MODULE_OF = {"pyjwt": "jwt", "pyyaml": "yaml"}
+"""Of a distribution that is not imported by its own name."""
 PURE = (
     "headrace_engine.core",
     "headrace_operator.decide",
@@ -35,6 +48,19 @@ def test_the_operator_loads_no_torch() -> None:
 
 def test_the_command_line_loads_nothing_heavy_until_a_command_runs() -> None:
     assert not modules_after("import headrace_cli.main as c; c.build()") & set(HEAVY)
+
+
+@pytest.mark.parametrize("extra", SOURCES)
+def test_an_extra_brings_nothing_that_its_package_does_not_import(extra: str) -> None:
+    listed = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"][extra]
+    names = [re.match(r"[a-z0-9-]+", each)[0] for each in listed]
+    lines = "\n".join(path.read_text() for path in (ROOT / SOURCES[extra]).rglob("*.py"))
+    unused = []
+    for name in names:
+        module = re.sub("-", "[._]", MODULE_OF.get(name, name.removesuffix("-api")))
+        if not re.search(rf"^\s*(?:from|import) {module}\b", lines, flags=re.MULTILINE):
+            unused.append(name)
+    assert unused == []
 
 
 def told_of(package: str) -> str:

@@ -8,7 +8,6 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 LONGEST_FILE_LINES = 400
-NOT_WRITTEN_BY_HAND = {"go.sum"}
 SOURCE_SUFFIXES = {".py", ".go", ".c", ".sh", ".cu"}
 BINARY_SUFFIXES = {".png", ".gif", ".ico"}
 

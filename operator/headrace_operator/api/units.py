@@ -6,7 +6,6 @@ from datetime import UTC, datetime
 from decimal import Decimal, InvalidOperation
 
 DURATION_PATTERN = r"^([0-9]{1,6}(\.[0-9]{1,6})?(ms|s|m|h)){1,4}$"
-RATIO_PATTERN = r"^[01](\.[0-9]{1,4})?$"
 QUANTITY_PATTERN = r"^[0-9]{1,15}(\.[0-9]{1,3})?(m|k|M|G|T|P|Ki|Mi|Gi|Ti|Pi)?$"
 
 _SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
