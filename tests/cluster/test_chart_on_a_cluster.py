@@ -56,15 +56,25 @@ def installed(control_plane: Cluster) -> Iterator[Cluster]:
 
 
 def _wait_for_the_policies(cluster: Cluster) -> None:
-    """The API server takes up a new policy after a moment; a probe that it must deny shows when."""
+    """The API server takes up a new policy, and a new kind as an owner, after a while; probes show when."""
+    owner = {"apiVersion": "headrace.dev/v1alpha1", "kind": "InferenceService", "name": "p", "uid": "p"}
+    owned = config_map("probe")
+    owned["metadata"]["ownerReferences"] = [{**owner, "controller": True, "blockOwnerDeletion": True}]
     deadline_s = time.monotonic() + 60
     while time.monotonic() < deadline_s:
-        try:
-            as_operator(cluster, config_map("probe"), dry_run=True)
-        except ClusterError:
+        if _refusal(cluster, config_map("probe")) and "RESTMapping" not in _refusal(cluster, owned):
             return
         time.sleep(0.2)
     pytest.fail("the admission policies did not take effect")
+
+
+def _refusal(cluster: Cluster, manifest: Object) -> str:
+    """Why the operator may not apply it; empty where it may."""
+    try:
+        as_operator(cluster, manifest, dry_run=True)
+    except ClusterError as error:
+        return str(error)
+    return ""
 
 
 def as_operator(cluster: Cluster, manifest: Object, *, dry_run: bool = False) -> str:
