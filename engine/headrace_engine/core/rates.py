@@ -73,6 +73,12 @@ class Rates:
             self._sweep(contract, now_s)
         return None
 
+    def agree(self, before: Contract, now_s: float) -> None:
+        """Other rates hold from now on: until now, what was taken flowed back at those of `before`."""
+        for (tenant, of), bucket in self._buckets.items():
+            if (rate := _rates(before, tenant).get(of)) is not None:
+                bucket.drain(rate, now_s)
+
     def settle(self, tenant: str, *, requests: int = 0, tokens: int = 0) -> None:
         """Give back what was taken and not used."""
         for of, unused in ((Metered.REQUESTS, requests), (Metered.TOKENS, tokens)):

@@ -129,6 +129,7 @@ class Engine:
     async def set_rules(self, rules: Rules, *, new_policy: bool) -> None:
         """Active from the step after this returns, all of them or none."""
         await self._link.set_rules(rules, new_policy=new_policy)
+        self._metering.agree(self._rules.contract)
         self._rules = rules
 
     def allowances(self, tenant: str) -> dict[str, str]:

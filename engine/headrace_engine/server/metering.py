@@ -60,6 +60,10 @@ class Metering:
             self._open |= opened
         return refused
 
+    def agree(self, before: Contract) -> None:
+        """Other terms hold from now on."""
+        self._rates.agree(before, self._clock())
+
     def observe(self, report: StepReport) -> None:
         """Settle what has ended."""
         if not self._open:

@@ -1,14 +1,23 @@
 """Requests and tokens a minute, by tenant: what is refused, when it will do, and what clients are told."""
 
+import asyncio
 import hashlib
 import json
+import time
 
 import httpx
 import openai
 import pytest
 
 REQUESTS, TOKENS = {"requests_per_minute": 3}, {"tokens_per_minute": 1000}
-TERMS = {"slow": REQUESTS, "slower": REQUESTS, "small": TOKENS, "smaller": TOKENS, "refused": TOKENS}
+TERMS = {
+    "slow": REQUESTS,
+    "slower": REQUESTS,
+    "small": TOKENS,
+    "smaller": TOKENS,
+    "refused": TOKENS,
+    "hasty": {"tokens_per_minute": 2_000_000},
+}
 BODY = {"model": "alphabet", "prompt": "xy", "max_tokens": 700}
 """Ends after `z`: 2 tokens of output."""
 
@@ -80,3 +89,15 @@ def test_openais_client_reads_them(server) -> None:
 
 def test_a_tenant_without_rates_is_told_of_none(server) -> None:
     assert not [name for name in ask(server, "free").headers if name.startswith("x-ratelimit")]
+
+
+def test_a_rate_that_becomes_lower_does_not_reach_back(server) -> None:
+    """What was taken has flowed back by then."""
+    assert ask(server, "hasty", prompt="a" * 1500, max_tokens=1).status_code == 200
+    time.sleep(60 * 1501 / 2_000_000)
+    limits = server.process.service.serving().limits
+    changes = {"tenants": {"items": {"hasty": {"tokens_per_minute": 5000}}}}
+    server.on_loop(lambda: asyncio.ensure_future(limits.change(changes, "*")))
+    server.eventually(lambda: limits.rules.contract.of("hasty").tokens_per_minute == 5000)
+    left = ask(server, "hasty", prompt="x", max_tokens=1)
+    assert 4998 <= int(left.headers["x-ratelimit-remaining-tokens"]) <= 5000

@@ -82,6 +82,16 @@ def test_a_changed_rate_holds_for_what_was_taken_before():
     assert let_through(rates, Contract(), [0.0] * 50) == [True] * 50
 
 
+def test_until_a_rate_changes_what_was_taken_flows_back_as_it_did():
+    """One pod becomes six: nobody pays for the minute that it waited while there was one."""
+    rates = Rates()
+    let_through(rates, REQUESTS, [0.0] * 6)
+    rates.agree(REQUESTS, 50.0)
+    of_six = Contract(REQUESTS.items, replicas=6)
+    assert rates.take(of_six, "acme", 1, 50.0).retry_after_s == pytest.approx(60.0)
+    assert let_through(rates, of_six, [109.9, 110.0]) == [False, True]
+
+
 def test_tenants_with_full_buckets_are_forgotten():
     crowd = Contract(default=Terms(requests_per_minute=60))
     rates = Rates()
@@ -115,6 +125,21 @@ def test_no_stretch_has_more_than_its_minutes_and_who_waits_as_told_is_taken(rat
     for start, (start_s, _) in enumerate(taken):
         used = sum(tokens for _, tokens in taken[start:-1])
         assert used <= part * (1 + (taken[-1][0] - start_s) / 60) * (1 + 1e-9) + 900
+
+
+@given(st.lists(st.tuples(st.integers(1, 9), st.floats(0, 90), st.integers(0, 500)), min_size=1, max_size=30))
+def test_through_all_changes_of_replicas_what_is_left_is_what_flowed_back(stretches):
+    """For so long there are so many replicas, and at the end of it something is taken."""
+    rates, now_s, taken, before = Rates(), 0.0, 0.0, TOKENS
+    for replicas, stretch_s, tokens in stretches:
+        contract = Contract(TOKENS.items, replicas=replicas)
+        rates.agree(before, now_s)
+        now_s, before = now_s + stretch_s, contract
+        taken = max(0.0, taken - contract.part_of(600) * stretch_s / 60)
+        [left] = rates.allowances(contract, "acme", now_s)
+        assert left.remaining == pytest.approx(max(0.0, left.per_minute - taken), abs=1e-6)
+        if rates.take(contract, "acme", tokens, now_s) is None:
+            taken += tokens
 
 
 @pytest.mark.parametrize("rate", ["requests_per_minute", "tokens_per_minute"])
