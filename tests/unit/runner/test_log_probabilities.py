@@ -23,6 +23,14 @@ def test_each_row_has_its_own_count_of_the_likeliest():
         assert each.top_logprobs == pytest.approx(best.values.tolist(), abs=1e-5)
 
 
+@pytest.mark.parametrize("others_count", [0, 1, 4, 20])
+def test_which_of_the_equally_likely_are_told_does_not_depend_on_what_others_ask(others_count):
+    logits = logits_of(6, 40, 9000).bfloat16()
+    alone = [token_logprobs(logits, [row], [0], [3])[0] for row in range(40)]
+    beside = [token_logprobs(logits, [row, 0], [0, 0], [3, others_count])[0] for row in range(40)]
+    assert beside == alone
+
+
 def test_a_vocabulary_smaller_than_what_is_asked_is_told_whole():
     (told,) = token_logprobs(logits_of(2, 1, 7), [0], [3], [20])
     assert sorted(told.top_ids) == list(range(7))

@@ -112,6 +112,28 @@ def test_two_stage_candidates_are_the_exact_best(seed, count):
     assert torch.equal(values.gather(1, found[1]), found[0])
 
 
+@given(st.integers(0, 10_000), st.integers(1, 64), st.sampled_from([50, 700, 9_000]))
+def test_of_equal_candidates_the_lower_ids_are_taken(seed, count, vocabulary):
+    values = logits_of(seed, rows=2, vocabulary=vocabulary).round()
+    values[:, ::7] = -torch.inf
+    best = values.sort(dim=-1, descending=True, stable=True).indices[:, :count]
+    assert torch.equal(top_candidates(values, count)[1], best)
+
+
+@pytest.mark.parametrize("sign", [1, -1])
+@pytest.mark.parametrize("vocabulary", [50, 9_000])
+def test_what_is_no_number_is_the_best_candidate(sign, vocabulary):
+    values = logits_of(3, rows=1, vocabulary=vocabulary)
+    values[0, 40] = sign * torch.tensor(torch.nan)
+    assert top_candidates(values, 1)[1].tolist() == [[40]]
+
+
+def test_top_k_of_one_is_greedy_among_equals():
+    logits = logits_of(9, rows=20, vocabulary=9_000).round()
+    single = Draw(Sampling(temperature=1.0, top_k=1), 0.7)
+    assert sample(logits, [single] * 20) == sample(logits, [Draw(Sampling(temperature=0), 0.0)] * 20)
+
+
 def test_a_row_is_drawn_alike_alone_and_among_others():
     logits = logits_of(6, rows=7)
     draws = [
