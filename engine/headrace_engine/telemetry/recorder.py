@@ -16,13 +16,13 @@ from headrace_engine.core.plan import Finished, Preempted, Rejection, Scheduled,
 from headrace_engine.core.policies import PolicyName
 from headrace_engine.core.request import FinishReason, Request
 from headrace_engine.core.snapshot import Snapshot
+from headrace_engine.telemetry.gauges import Gauges
 from headrace_engine.telemetry.metrics import (
     CACHED_ON,
     PROMPT_SOURCES,
     QUEUE_DEADLINE,
     SLO,
     VLLM_REJECTIONS,
-    WAITING_FOR_CAPACITY,
     Metrics,
 )
 from headrace_engine.telemetry.outputs import Outputs
@@ -47,15 +47,12 @@ class Recorder:
         self._slo = slo
         self._clock = clock
         self._on_end = tuple(on_end)
-        self._lost = 0
-        self._kv_usage_ratio = 0.0
+        self._gauges = Gauges(metrics, clock)
         self._timelines: dict[str, Timeline] = {}
         self._outputs = Outputs()
         self._generated_tokens = 0
         self._gaps_s: Counter[float] = Counter()
         """Of the report at hand: a step's tokens are many, and what they say of themselves is the same."""
-        self._oldest_arrival_s: float | None = None
-        metrics.oldest_waiting_age.set_function(self._oldest_waiting_age_s)
 
     def record(self, report: StepReport) -> None:
         self._metrics.received.inc(len(report.accepted) + len(report.rejected))
@@ -80,7 +77,7 @@ class Recorder:
         self._tokens_of_report()
         if report.step is not None:
             self._step(report.step, report.limits)
-        self._gauges(report)
+        self._gauges.show(report, num_timelines=len(self._timelines))
 
     def refuse(self, request: Request, rejection: Rejection) -> None:
         """One that the engine core was never asked to take."""
@@ -163,10 +160,10 @@ class Recorder:
         self._metrics.request_success.labels(self._metrics.model_name, "0", event.reason.value).inc()
 
     def _output_ended(self, timeline: Timeline, *, is_answered: bool) -> None:
-        together = self._outputs.ended(timeline.request, timeline.num_tokens, is_answered=is_answered)
-        if together is not None:
-            self._metrics.request_outputs.observe(together.num_outputs)
-            self._metrics.request_max_generation_tokens.observe(together.longest_tokens)
+        prompt = self._outputs.ended(timeline.request, timeline.num_tokens, is_answered=is_answered)
+        if prompt is not None:
+            self._metrics.request_outputs.observe(prompt.num_outputs)
+            self._metrics.request_max_generation_tokens.observe(prompt.longest_tokens)
 
     def _answered(self, timeline: Timeline, now_s: float) -> None:
         metrics = self._metrics
@@ -211,43 +208,13 @@ class Recorder:
         self._metrics.step_seconds.observe(step.duration_s)
         self._metrics.step_budget_used.observe(step.num_tokens / limits.max_num_batched_tokens)
 
-    def _gauges(self, report: StepReport) -> None:
-        metrics, snapshot = self._metrics, report.snapshot
-        metrics.requests_running.set(snapshot.num_running)
-        metrics.requests_waiting.set(snapshot.num_waiting)
-        by_reason = metrics.requests_waiting_by_reason.labels(metrics.model_name, "0", WAITING_FOR_CAPACITY)
-        by_reason.set(snapshot.num_waiting)
-        metrics.in_flight.set(snapshot.in_flight)
-        metrics.waiting_tokens.set(snapshot.waiting_tokens)
-        metrics.kv_cache_usage.set(snapshot.kv_usage_ratio)
-        self._kv_usage_ratio = snapshot.kv_usage_ratio
-        self._watch(snapshot)
-        age_s = snapshot.oldest_waiting_age_s
-        self._oldest_arrival_s = None if age_s is None else report.now_s - age_s
-
     def _log_preemption(self, event: Preempted, after: Snapshot) -> None:
         usage = {
-            "kv_usage_before": round(self._kv_usage_ratio, 3),
+            "kv_usage_before": round(self._gauges.kv_usage_ratio, 3),
             "kv_usage_after": round(after.kv_usage_ratio, 3),
         }
         lost = {"preempted": event.request_id, "lost_tokens": event.lost_tokens}
         log.info("preempted", extra=lost | usage)
-
-    def _watch(self, snapshot: Snapshot) -> None:
-        """Every accepted request ends in exactly one terminal event: accepted = finished + live."""
-        lost = snapshot.accepted_total - snapshot.finished_total - snapshot.in_flight
-        lost = lost or len(self._timelines) - snapshot.in_flight
-        if lost and not self._lost:
-            told = {"accepted": snapshot.accepted_total, "finished": snapshot.finished_total}
-            log.error(
-                "requests are unaccounted for", extra={**told, "live": snapshot.in_flight, "lost": lost}
-            )
-        self._lost = lost
-        self._metrics.unaccounted.set(abs(lost))
-
-    def _oldest_waiting_age_s(self) -> float:
-        """Grows between reports: a loop that hangs in a step shows an age that does too."""
-        return 0.0 if self._oldest_arrival_s is None else max(0.0, self._clock() - self._oldest_arrival_s)
 
     def _refused(self, request: Request, rejection: Rejection, now_s: float) -> None:
         self._rejected(rejection.reason)
