@@ -16,7 +16,9 @@ class Requirement:
 
 @dataclass(frozen=True, slots=True)
 class PodTerm:
-    """Pods of the service's namespace, and what counts as one place. Nothing but that: its own pods."""
+    """Pods of the service's namespace, and what counts as one place. Without labels and requirements: the
+    service's own pods.
+    """
 
     topology_key: str
     labels: Labels
@@ -33,6 +35,8 @@ class PodRules:
 
 @dataclass(frozen=True, slots=True)
 class Affinity:
+    """What nodes are, and what runs there."""
+
     required_nodes: tuple[tuple[Requirement, ...], ...] = ()
     """One of these has to hold as a whole."""
     preferred_nodes: tuple[tuple[int, tuple[Requirement, ...]], ...] = ()
@@ -51,6 +55,8 @@ class Spread:
 
 @dataclass(frozen=True, slots=True)
 class Toleration:
+    """As Kubernetes has it."""
+
     key: str | None
     operator: str
     value: str | None
@@ -60,8 +66,10 @@ class Toleration:
 
 @dataclass(frozen=True, slots=True)
 class Placement:
-    labels: tuple[tuple[str, str], ...]
-    node_selector: tuple[tuple[str, str], ...]
+    """All of it, and the labels that the pods get besides."""
+
+    labels: Labels
+    node_selector: Labels
     tolerations: tuple[Toleration, ...]
     priority_class_name: str | None
     affinity: Affinity

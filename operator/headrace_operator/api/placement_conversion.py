@@ -22,7 +22,7 @@ from headrace_operator.api.placement_resource import TemplatePart
 
 
 def placement(part: TemplatePart) -> Placement:
-    """The whole of it."""
+    """What is left out becomes empty, or None."""
     return Placement(
         labels=tuple(sorted(part.labels.items())),
         node_selector=tuple(sorted(part.node_selector.items())),
