@@ -1,6 +1,7 @@
 """Drafts: guesses checked with tokens that nobody else wanted; wrong ones leave no trace."""
 
 from headrace_engine.core.plan import Tokens
+from headrace_engine.core.request import FinishReason
 
 
 class Guess:
@@ -43,6 +44,15 @@ def test_a_stop_among_the_guesses_drops_what_follows(make_loop):
     loop.commit(loop.plan(), {"a": [8, 2, 9, 9]})
     assert loop.requests["a"].output_token_ids == [7, 8, 2]
     assert [list(event.token_ids) for event in loop.events if isinstance(event, Tokens)] == [[7], [8]]
+
+
+def test_an_abort_while_guesses_are_checked_frees_their_blocks_with_the_step(make_loop):
+    loop = decoding(make_loop, Guess(8, 8, 8, 8), block_size=2)
+    plan = loop.plan()
+    assert plan.rows[0].sampled_rows == 5
+    assert loop.scheduler.abort("a").reason is FinishReason.ABORT
+    assert loop.commit(plan) == []
+    assert (loop.snapshot.in_flight, loop.snapshot.referenced_blocks) == (0, 0)
 
 
 def test_guesses_never_go_beyond_the_length_of_the_request(make_loop):
