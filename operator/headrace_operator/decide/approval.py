@@ -38,7 +38,7 @@ def advice(spec: ServiceSpec, proposal: Decision, previous: Previous, *, now_s: 
     """The recommendation of now, under the id that it had if it says what it said."""
     known = previous.recommended
     is_same = known is not None and (known.action, known.after) == (proposal.action, proposal.after)
-    since_s = min(known.since_s, now_s) if known is not None and is_same else now_s
+    since_s = known.since_s if known is not None and is_same else now_s
     after = proposal.after
     text = "/".join(
         str(part)

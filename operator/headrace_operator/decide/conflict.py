@@ -65,17 +65,21 @@ def _by_hand(
 ) -> Conflict | None:
     """Scaled through the Deployment's `/scale` by something that is no autoscaler of Kubernetes."""
     known = next((seen for seen in previous.conditions if seen.type == ConditionType.CONFLICT), None)
-    is_recent = known is not None and known.status == "True" and now_s - known.since_s < PATIENCE_S
-    if known is not None and is_recent and known.reason == SCALED_AGAIN:
-        return Conflict(known.reason, known.message, leaves_deployment=True, stops_scaling=True)
+    if known is None or known.status != "True":
+        known = None
+    elif now_s - known.since_s >= PATIENCE_S:
+        # Over for one look, so that whoever goes on is counted from a first time again.
+        return None
+    before = None if known is None else known.reason
+    if known is not None and before == SCALED_AGAIN:
+        return Conflict(SCALED_AGAIN, known.message, leaves_deployment=True, stops_scaling=True)
     if observation.scaled_by is not None:
         message = f"{observation.scaled_by} scales {deployment}"
-        if known is not None and is_recent and known.reason == SCALED_BY_ANOTHER:
+        if before == SCALED_BY_ANOTHER:
             again = f"{message} again and again: let it scale the InferenceService instead"
             return Conflict(SCALED_AGAIN, again, leaves_deployment=True, stops_scaling=True)
-        return Conflict(
-            SCALED_BY_ANOTHER, f"{message}: set back", leaves_deployment=False, stops_scaling=False
-        )
-    if known is not None and is_recent and known.reason == SCALED_BY_ANOTHER:
-        return Conflict(known.reason, known.message, leaves_deployment=False, stops_scaling=False)
+        told = f"{message}: set back"
+        return Conflict(SCALED_BY_ANOTHER, told, leaves_deployment=False, stops_scaling=False)
+    if known is not None and before == SCALED_BY_ANOTHER:
+        return Conflict(SCALED_BY_ANOTHER, known.message, leaves_deployment=False, stops_scaling=False)
     return None

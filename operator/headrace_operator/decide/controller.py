@@ -11,6 +11,7 @@ from dataclasses import replace
 from headrace_operator.api.spec import Invalid, ServiceSpec
 from headrace_operator.api.status import Previous
 from headrace_operator.api.status_document import tells_news
+from headrace_operator.api.status_past import until
 from headrace_operator.decide import children, drain, events, protection
 from headrace_operator.decide.assess import assess
 from headrace_operator.decide.modes import Mandate, mandate
@@ -37,6 +38,7 @@ def decide(
 ) -> Plan:
     """What to do for one service now. The same arguments give the same plan."""
     now_s = float(math.floor(now_s))  # as the status will give it back
+    observation = replace(observation, previous=until(observation.previous, now_s))
     if isinstance(spec, Invalid):
         return refuse_spec(observation, spec, now_s=now_s)
     spec = replace(spec, paused=spec.paused or observation.is_paused)

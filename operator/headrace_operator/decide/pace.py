@@ -48,6 +48,6 @@ def lasting(situation: Situation) -> int:
 
 
 def since_removal_s(situation: Situation) -> float | None:
-    """Seconds since replicas were last removed, by whatever clock wrote that; None where none ever were."""
+    """Seconds since replicas were last removed; None where none ever were."""
     removed_s = situation.previous.scaled_down_at_s
-    return None if removed_s is None else max(0.0, situation.now_s - removed_s)
+    return None if removed_s is None else situation.now_s - removed_s

@@ -67,8 +67,6 @@ def remembered(
         return RolloutMemory(wanted, now_s)
     if previous.template != wanted:
         return RolloutMemory(wanted, now_s, good=previous.good)
-    # Another leader's clock may have been ahead, or this one was set back: no deadline is put off by that.
-    previous = replace(previous, since_s=min(previous.since_s, now_s))
     if deployment is None:
         # Its ReplicaSets went with it: there is nothing to go back to.
         return RolloutMemory(wanted, previous.since_s)
@@ -171,7 +169,7 @@ def _lacks_gpu_since_s(
     if any(pod.deleting for pod in observation.pods):
         return None
     known = observation.previous.rollout
-    return now_s if known is None else min(now_s, known.lacks_gpu_since_s or now_s)
+    return now_s if known is None else known.lacks_gpu_since_s or now_s
 
 
 def _is_followed(deployment: Mapping[str, Any], wanted: str) -> bool:

@@ -27,7 +27,7 @@ def overloaded_since_s(
         return None
     if load is None:
         return previous_s
-    return min(previous_s or now_s, now_s) if load.is_over else None
+    return (previous_s or now_s) if load.is_over else None
 
 
 def enough(situation: Situation) -> tuple[Enough, ...]:
@@ -35,7 +35,7 @@ def enough(situation: Situation) -> tuple[Enough, ...]:
     supply, now_s = situation.supply, situation.now_s
     if supply.loading or supply.is_rolling_out:
         return ()
-    known = tuple(Enough(level.replicas, min(level.since_s, now_s)) for level in situation.previous.enough)
+    known = situation.previous.enough
     if situation.load is None:
         is_judging = situation.blindness is not None and situation.blindness.reason is Reason.STABILIZING
         return known if is_judging else ()

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from headrace_operator.api.spec import ServiceSpec
 from headrace_operator.api.status import Approval, Change, Previous, Setting
+from headrace_operator.api.status_document import message_text
 from headrace_operator.api.vocabulary import Action, Outcome
 from headrace_operator.decide.approval import Advice, advice, answered
 from headrace_operator.decide.decision import Decision
@@ -45,6 +46,7 @@ def verdict(situation: Situation, mandate: Mandate, asked: str | None = None) ->
     a person approves.
     """
     spec, previous, now_s = situation.spec, situation.previous, situation.now_s
+    asked = asked and message_text(asked)  # as the status will give it back
     proposal = choose(situation, mandate.considered)
     advised = None
     if mandate.considered != mandate.allowed:

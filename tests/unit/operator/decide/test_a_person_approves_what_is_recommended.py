@@ -128,3 +128,12 @@ def test_what_the_spec_orders_comes_first_and_the_approval_waits():
     found = plan(approve="next", previous=shown, spec=least)
     assert found.status["decision"]["reason"] == "AtMin"
     assert "approval" not in found.status
+
+
+@pytest.mark.parametrize("approve", ["x" * 1024, "x" * 1025, "x" * 200_000, "\ud800"])
+def test_an_answer_is_given_once_however_long_what_was_asked_is(approve):
+    """The status keeps the beginning of it."""
+    refused = plan(approve=approve)
+    assert "ApprovalRefused" in told(refused)
+    again = plan(approve=approve, previous=refused.status, later_s=5)
+    assert "ApprovalRefused" not in told(again)

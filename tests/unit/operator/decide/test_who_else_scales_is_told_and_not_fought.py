@@ -110,3 +110,21 @@ def test_a_hand_on_the_deployment_s_scale_is_set_back_once_and_then_left_alone_f
     assert asked_of_deployment(held) == [5], "as long as it goes on"
     over = plan(deployed=1, seen={}, previous=held.status, later_s=700, children=edited(5)["children"])
     assert condition(over)[:2] == ("False", "NoConflict")
+
+
+@pytest.mark.parametrize("mode", ["Auto", "Fixed"])
+@pytest.mark.parametrize("every_s", [5, 30, 60])
+def test_who_never_stops_is_set_back_twice_in_ten_minutes_however_fast_it_is(mode, every_s):
+    """At each look, too: a number that is always another's again must not be fought for at each."""
+    status, live, is_anothers, set_back = {"desiredReplicas": 1}, 1, False, 0
+    for later_s in range(0, 7200, 5):
+        wanted = 3 + later_s // every_s % 2
+        if later_s % every_s == 0 and live != wanted:
+            live, is_anothers = wanted, True
+        facts = edited(live) | ({} if is_anothers else {"scaled_by": None})
+        found = plan({"scaling": {"mode": mode}}, seen={}, previous=status, later_s=later_s, **facts)
+        status = found.status or status
+        for asked in asked_of_deployment(found):
+            set_back += asked != live
+            live, is_anothers = asked, False
+    assert set_back <= 2 * 7200 / 600 + 1
