@@ -7,12 +7,11 @@ import subprocess
 import sys
 import time
 import urllib.request
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import yaml
+from eventually import eventually
 
 from headrace_local.cluster import Cluster
 from headrace_local.probe import ClusterError
@@ -32,23 +31,6 @@ INSTALLED = {
 }
 
 
-def wait_for(check: Callable[[], Any], *, within_s: float = 60.0) -> Any:
-    """What `check` returns once that is true and no AssertionError is raised. The bound is for a machine that
-    has much else to do.
-    """
-    deadline_s = time.monotonic() + within_s
-    while True:
-        try:
-            found = check()
-            if found or time.monotonic() > deadline_s:
-                assert found, "it did not come true in time"
-                return found
-        except AssertionError:
-            if time.monotonic() > deadline_s:
-                raise
-        time.sleep(0.1)
-
-
 def is_served(cluster: Cluster) -> bool:
     try:
         cluster.kubectl("get", "infs", "-A")
@@ -65,7 +47,7 @@ def install(cluster: Cluster) -> Cluster:
     rendered = cluster.helm("template", "headrace", chart, "-n", SYSTEM_NAMESPACE, "--kube-version", "1.34")
     objects = [found for found in yaml.safe_load_all(rendered) if found]
     cluster.apply([found for found in objects if found["kind"] in INSTALLED])
-    wait_for(lambda: is_served(cluster))
+    eventually(lambda: is_served(cluster))
     return cluster
 
 

@@ -57,6 +57,11 @@ class Namespace:
         status = (self.get("infs", name) or {}).get("status") or {}
         return next((found for found in status.get("conditions", []) if found["type"] == type_), None)
 
+    def refusal(self, name: str) -> Object | None:
+        """Why the service is not accepted; None where it is, or nobody has said yet."""
+        accepted = self.condition(name, "Accepted")
+        return accepted if accepted and accepted["status"] == "False" else None
+
     def events(self, name: str) -> list[Object]:
         return [event for event in self.find("events") if event["involvedObject"]["name"] == name]
 

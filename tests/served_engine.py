@@ -4,12 +4,11 @@ import json
 import subprocess
 import sys
 import threading
-import time
-from collections.abc import Callable
 from pathlib import Path
 
 import httpx
 import openai
+from eventually import eventually
 
 from headrace_engine.link.child import CHILD
 
@@ -50,14 +49,6 @@ class Served:
 
     def get(self, path: str) -> httpx.Response:
         return httpx.get(self.url.removesuffix("/v1") + path, timeout=60)
-
-
-def eventually(found: Callable[[], object], timeout_s: float = 60.0):
-    until = time.monotonic() + timeout_s
-    while not (value := found()):
-        assert time.monotonic() < until, "it never came true"
-        time.sleep(0.02)
-    return value
 
 
 def cores_of(pid: int) -> list[int]:

@@ -11,9 +11,10 @@ from typing import Any
 
 from aiohttp import web
 from api_audit import Write, writer_of, writes
+from eventually import eventually
 from fault_proxy import Call, Fault, FaultProxy
 from kube_objects import KubeObjects
-from operator_process import SYSTEM_NAMESPACE, OperatorProcess, account_file, through, wait_for
+from operator_process import SYSTEM_NAMESPACE, OperatorProcess, account_file, through
 from own_namespace import Namespace
 
 from headrace_local.pki import Pki
@@ -81,7 +82,7 @@ def stopped_leader(
         successor = None
         try:
             leader.wait_ready()
-            wait_for(lambda: leader.leads)
+            eventually(lambda: leader.leads)
             successor = launch(files / "next.log", KUBECONFIG=str(second), POD_NAME="successor", **settings)
             successor.wait_ready()
             with proxy.having(AtWrite(2, leader, signal.SIGSTOP)) as fault:

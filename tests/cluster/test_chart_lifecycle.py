@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 import yaml
+from eventually import eventually
 from kube_objects import KubeObjects
-from operator_process import wait_for
 from own_namespace import Namespace
 
 from headrace_local.cluster import Cluster
@@ -140,7 +140,7 @@ def _steers(namespace: Namespace, ttft: str) -> bool:
     """Whether an edit of the spec is answered: somebody steers."""
     namespace.patch("infs", "chat", {"spec": {"slo": {"ttft": ttft}}})
     generation = namespace.get("infs", "chat")["metadata"]["generation"]
-    wait_for(lambda: namespace.get("infs", "chat")["status"]["observedGeneration"] == generation)
+    eventually(lambda: namespace.get("infs", "chat")["status"]["observedGeneration"] == generation)
     return True
 
 
@@ -162,7 +162,7 @@ def test_an_upgrade_brings_new_fields_and_touches_no_engine(
     served.kubectl("wait", "--for=condition=Ready", "infs/chat", "--timeout=240s")
     before, key = Running.of(served), release.key()
     release.install(CHART)
-    wait_for(lambda: _is_known(cluster, YOUNGEST_FIELD))
+    eventually(lambda: _is_known(cluster, YOUNGEST_FIELD))
     assert _steers(served, "29s")
     assert Running.of(served) == before
     assert release.key() == key
@@ -198,7 +198,7 @@ def test_two_releases_serve_a_namespace_each_and_nobody_the_third(
         unserved = {**service, "spec": {**service["spec"], "engine": {}}}
         for space in spaces[1:]:
             space.apply(unserved)
-        wait_for(lambda: spaces[1].get("deployment", "chat-engine"))
+        eventually(lambda: spaces[1].get("deployment", "chat-engine"))
         assert _steers(served, "27s")
         assert Running.of(served) == before
         assert "status" not in spaces[2].get("infs", "chat")

@@ -3,7 +3,6 @@
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
@@ -15,33 +14,10 @@ from operator_process import (
     account_file,
     install,
     launch_operator,
-    wait_for,
 )
 from own_namespace import Namespace
 
 from headrace_local.cluster import Cluster
-
-
-@pytest.fixture(scope="session")
-def eventually() -> Callable[..., Any]:
-    """`eventually(check)`: what `check` returns once that is true and no AssertionError is raised."""
-    return wait_for
-
-
-@pytest.fixture(scope="session")
-def service() -> Callable[..., dict[str, Any]]:
-    """`service(name)`: an InferenceService of the fewest words; keywords replace parts of its spec."""
-
-    def manifest(name: str = "chat", **spec: Any) -> dict[str, Any]:
-        least = {"model": {"uri": "file:///models/tiny"}, "slo": {"ttft": "1s", "window": "30s"}}
-        return {
-            "apiVersion": "headrace.dev/v1alpha1",
-            "kind": "InferenceService",
-            "metadata": {"name": name},
-            "spec": {**least, **spec},
-        }
-
-    return manifest
 
 
 @pytest.fixture(scope="session")

@@ -1,10 +1,11 @@
 """Who may write a service's status can neither grow it beyond its spec nor open its engines wider."""
 
 import json
-from collections.abc import Callable
 from typing import Any
 
 import pytest
+from eventually import eventually
+from least_service import service
 
 pytestmark = pytest.mark.cluster
 
@@ -16,9 +17,7 @@ FORGED = {
 }
 
 
-def test_replicas_and_limits_stay_what_the_spec_allows(
-    namespace: Any, operator: Any, service: Callable[..., Any], eventually: Callable[..., Any]
-) -> None:
+def test_replicas_and_limits_stay_what_the_spec_allows(namespace: Any, operator: Any) -> None:
     scaling = {"mode": "Auto", "minReplicas": 1, "maxReplicas": 2}
     limits = {"maxNumSeqs": 8, "maxNumBatchedTokens": 512}
     namespace.apply(service(scaling=scaling, engine={"limits": limits}, tuning={"mode": "Auto"}))

@@ -6,7 +6,8 @@ from contextlib import contextmanager
 
 import pytest
 from api_audit import writes
-from operator_process import wait_for
+from eventually import eventually
+from least_service import service
 
 from headrace_local.probe import ClusterError
 
@@ -31,11 +32,11 @@ def look_again(namespace, operator, times=2):
     for _ in range(times):
         reconciled = operator.metric("headrace_operator_reconciles_total")
         namespace.touch("chat")
-        wait_for(lambda at=reconciled: operator.metric("headrace_operator_reconciles_total") > at)
+        eventually(lambda at=reconciled: operator.metric("headrace_operator_reconciles_total") > at)
 
 
 @pytest.fixture
-def running(namespace, operator, service, eventually):
+def running(namespace, operator):
     """An operator, and a service whose children it has made and whose status it has written."""
     namespace.apply(service())
     eventually(lambda: children_of(namespace))
@@ -64,7 +65,7 @@ def test_nothing_of_kopf_is_left_on_the_service(namespace, running):
     assert [name for name in metadata.get("annotations", {}) if "kopf" in name] == []
 
 
-def test_when_nothing_changes_nothing_is_written(namespace, running, eventually):
+def test_when_nothing_changes_nothing_is_written(namespace, running):
     """By the API server's own record, once what follows a creation is through."""
 
     def nothing_is_written():
@@ -84,7 +85,7 @@ def test_when_nothing_changes_nothing_is_written(namespace, running, eventually)
         ("deployment", "chat-engine", {"spec": {"template": {"spec": {"hostNetwork": True}}}}, "template"),
     ],
 )
-def test_a_hand_s_edit_of_what_we_own_is_undone(namespace, running, eventually, kind, name, edit, edited):
+def test_a_hand_s_edit_of_what_we_own_is_undone(namespace, running, kind, name, edit, edited):
     part = "data" if kind == "configmap" else "spec"
     before = namespace.get(kind, name)[part]
     if edited == "template":
@@ -104,13 +105,13 @@ def test_what_others_add_is_left_alone(namespace, running):
 
 
 @pytest.mark.parametrize(("kind", "name"), CHILDREN)
-def test_a_deleted_child_comes_back(namespace, running, eventually, kind, name):
+def test_a_deleted_child_comes_back(namespace, running, kind, name):
     old = namespace.get(kind, name)["metadata"]["uid"]
     namespace.delete(kind, name)
     eventually(lambda: (namespace.get(kind, name) or {"metadata": {"uid": old}})["metadata"]["uid"] != old)
 
 
-def test_a_deleted_service_leaves_nothing(namespace, running, eventually):
+def test_a_deleted_service_leaves_nothing(namespace, running):
     namespace.delete("infs", "chat")
     eventually(lambda: not any(namespace.get(kind, name) for kind, name in CHILDREN))
     time.sleep(2)
@@ -118,9 +119,7 @@ def test_a_deleted_service_leaves_nothing(namespace, running, eventually):
     assert running.metric("headrace_operator_queue_depth") == 0
 
 
-def test_a_service_made_again_under_its_name_gets_children_of_its_own(
-    namespace, running, service, eventually
-):
+def test_a_service_made_again_under_its_name_gets_children_of_its_own(namespace, running):
     old = namespace.get("infs", "chat")["metadata"]["uid"]
     namespace.delete("infs", "chat")
     namespace.apply(service())
@@ -135,9 +134,7 @@ def test_a_service_made_again_under_its_name_gets_children_of_its_own(
 
 
 @pytest.mark.parametrize(("kind", "name"), [("configmap", "chat-engine"), ("service", "chat")])
-def test_an_object_of_a_child_s_name_that_is_not_ours_stays_untouched(
-    namespace, operator, service, eventually, kind, name
-):
+def test_an_object_of_a_child_s_name_that_is_not_ours_stays_untouched(namespace, operator, kind, name):
     namespace.kubectl(
         *(
             ("create", "configmap", name, "--from-literal=theirs=yes")
@@ -179,7 +176,7 @@ def without_a_rule(cluster):
         patch(op="add", value=found)
 
 
-def test_a_service_that_predates_a_rule_is_refused_alone(namespace, operator, service, eventually):
+def test_a_service_that_predates_a_rule_is_refused_alone(namespace, operator):
     bad = service("bad", engine={"limits": {"maxNumSeqs": 16, "maxNumBatchedTokens": 8}})
 
     def is_taken():
@@ -199,7 +196,7 @@ def test_a_service_that_predates_a_rule_is_refused_alone(namespace, operator, se
     assert namespace.get("deployment", "bad-engine") is None
 
 
-def test_an_edit_of_the_spec_reaches_the_children(namespace, running, service, eventually):
+def test_an_edit_of_the_spec_reaches_the_children(namespace, running):
     namespace.apply(service(scaling={"mode": "Fixed", "minReplicas": 3, "maxReplicas": 3}))
     eventually(lambda: namespace.get("deployment", "chat-engine")["spec"]["replicas"] == 3)
     eventually(lambda: namespace.get("infs", "chat")["status"]["observedGeneration"] == 2)

@@ -3,14 +3,14 @@
 import time
 
 import pytest
+from eventually import eventually
+from least_service import service
 from own_namespace import Namespace
 
 pytestmark = pytest.mark.cluster
 
 
-def test_a_namespace_that_is_not_watched_is_neither_read_nor_written(
-    namespace, start_operator, service, eventually
-):
+def test_a_namespace_that_is_not_watched_is_neither_read_nor_written(namespace, start_operator):
     start_operator()
     elsewhere = Namespace.create(namespace.objects)
     try:

@@ -5,7 +5,8 @@ from datetime import datetime
 from pathlib import Path
 
 import pytest
-from operator_process import wait_for
+from eventually import eventually
+from least_service import service
 
 pytestmark = pytest.mark.cluster
 
@@ -25,14 +26,12 @@ def is_settled(namespace, operator):
     writes, reconciles = (
         operator.metric(f"headrace_operator_{count}_total") for count in ("writes", "reconciles")
     )
-    wait_for(lambda: operator.metric("headrace_operator_reconciles_total") > reconciles)
+    eventually(lambda: operator.metric("headrace_operator_reconciles_total") > reconciles)
     return operator.metric("headrace_operator_writes_total") == writes
 
 
 @pytest.mark.parametrize("alive_s", [0.3, 1.2])
-def test_killed_at_any_moment_it_converges_after_a_restart(
-    namespace, start_operator, service, eventually, alive_s
-):
+def test_killed_at_any_moment_it_converges_after_a_restart(namespace, start_operator, alive_s):
     names = [f"chat-{i}" for i in range(8)]
     namespace.apply(*(service(name) for name in names))
     first = start_operator(ready=False)
@@ -49,7 +48,7 @@ def test_killed_at_any_moment_it_converges_after_a_restart(
     eventually(lambda: all(namespace.condition(name, "Ready") for name in names))
 
 
-def test_a_restart_rewrites_nothing(namespace, start_operator, service, eventually):
+def test_a_restart_rewrites_nothing(namespace, start_operator):
     namespace.apply(service())
     first = start_operator()
     eventually(lambda: namespace.condition("chat", "Ready"))
@@ -61,9 +60,7 @@ def test_a_restart_rewrites_nothing(namespace, start_operator, service, eventual
     assert second.metric("headrace_operator_writes_total") == 0
 
 
-def test_a_stopped_operator_gives_the_lease_up_and_another_takes_it_at_once(
-    namespace, start_operator, eventually
-):
+def test_a_stopped_operator_gives_the_lease_up_and_another_takes_it_at_once(namespace, start_operator):
     one, two = start_operator(), start_operator()
     eventually(lambda: one.leads)
     assert not two.leads
@@ -73,7 +70,7 @@ def test_a_stopped_operator_gives_the_lease_up_and_another_takes_it_at_once(
     assert lease_of(namespace)["holderIdentity"].startswith("operator-1")
 
 
-def test_a_killed_leader_is_followed_once_its_lease_has_ended(namespace, start_operator, service, eventually):
+def test_a_killed_leader_is_followed_once_its_lease_has_ended(namespace, start_operator):
     one, two = start_operator(), start_operator()
     eventually(lambda: one.leads)
     one.kill()
@@ -86,7 +83,7 @@ def test_a_killed_leader_is_followed_once_its_lease_has_ended(namespace, start_o
     eventually(lambda: namespace.get("deployment", "chat-engine"))
 
 
-def test_a_standby_writes_nothing(namespace, start_operator, service, eventually):
+def test_a_standby_writes_nothing(namespace, start_operator):
     one, two = start_operator(), start_operator()
     eventually(lambda: one.leads)
     namespace.apply(service())
@@ -96,7 +93,7 @@ def test_a_standby_writes_nothing(namespace, start_operator, service, eventually
     assert two.get("/readyz") == "ok\n", "a standby is healthy"
 
 
-def test_without_the_resource_it_waits_and_says_what_to_do(namespace, start_operator, service, eventually):
+def test_without_the_resource_it_waits_and_says_what_to_do(namespace, start_operator):
     """It is watched for as soon as it is there."""
     crd = "crd/inferenceservices.headrace.dev"
     namespace.cluster.kubectl("delete", crd)

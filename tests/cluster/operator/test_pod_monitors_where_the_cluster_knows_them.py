@@ -3,6 +3,8 @@
 import json
 
 import pytest
+from eventually import eventually
+from least_service import service
 
 pytestmark = pytest.mark.cluster
 
@@ -55,16 +57,14 @@ def monitor(namespace):
     return namespace.get("podmonitors.monitoring.coreos.com", "chat-engine")
 
 
-def test_a_cluster_that_knows_none_is_served_without(namespace, start_operator, service, eventually):
+def test_a_cluster_that_knows_none_is_served_without(namespace, start_operator):
     start_operator(**WANTED)
     namespace.apply(service())
     eventually(lambda: namespace.get("deployment", "chat-engine"))
     assert namespace.condition("chat", "Accepted")["status"] == "True"
 
 
-def test_a_service_gets_one_and_keeps_it_as_rendered(
-    prometheus, namespace, start_operator, service, eventually
-):
+def test_a_service_gets_one_and_keeps_it_as_rendered(prometheus, namespace, start_operator):
     start_operator(**WANTED)
     namespace.apply(service())
     made = eventually(lambda: monitor(namespace))

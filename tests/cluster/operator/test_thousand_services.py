@@ -12,7 +12,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from operator_process import OperatorProcess, account_file, install, launch_operator, wait_for
+from eventually import eventually
+from least_service import service
+from operator_process import OperatorProcess, account_file, install, launch_operator
 from process_cost import processor_s, processors_used, show
 from simulated_nodes import SimulatedNodes
 
@@ -85,9 +87,7 @@ def _is_true(service: dict[str, Any], type_: str) -> bool:
 
 
 @pytest.fixture(scope="module")
-def crowd(
-    admin_key: Path, service: Callable[..., Any], tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Crowd]:
+def crowd(admin_key: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Crowd]:
     place = tmp_path_factory.mktemp("crowd")
     with session_cluster(node=False) as cluster:
         install(cluster)
@@ -123,7 +123,7 @@ def operator(crowd: Crowd) -> OperatorProcess:
     before = processors_used({**crowd.processes(), "operator": os.getpid()}) | {"operator": 0.0}
     operator.wait_ready()
     for name, is_so in (("reconciled", crowd.are_made), ("ready", lambda: crowd.are_all("Ready"))):
-        wait_for(is_so, within_s=PATIENCE_S)
+        eventually(is_so, within_s=PATIENCE_S)
         crowd.figures[name] = f"{time.monotonic() - began_s:.1f} s"
         crowd.figures[f"until {name}"] = show(before, processors_used(crowd.processes()))
     return operator
@@ -188,7 +188,7 @@ def test_all_are_reconciled_within_a_minute_for_a_thousand(crowd: Crowd, operato
 
 
 def test_a_new_service_costs_few_calls(crowd: Crowd, operator: OperatorProcess) -> None:
-    wait_for(lambda: cost_of(operator, 2.0).writes == 0, within_s=60)
+    eventually(lambda: cost_of(operator, 2.0).writes == 0, within_s=60)
     counted = calls(operator)
     crowd.figures["calls a service"] = ", ".join(
         f"{verb} {count / NUMBER:.2f}" for verb, count in sorted(counted.items())
@@ -200,7 +200,7 @@ def test_a_new_service_costs_few_calls(crowd: Crowd, operator: OperatorProcess) 
 
 
 def test_a_steady_crowd_costs_little_and_nothing_is_written(crowd: Crowd, operator: OperatorProcess) -> None:
-    wait_for(lambda: cost_of(operator, 2.0).writes == 0, within_s=60)
+    eventually(lambda: cost_of(operator, 2.0).writes == 0, within_s=60)
     before = crowd.versions()
     cost = cost_of(operator, STEADY_S)
     crowd.figures["steady"] = (
@@ -222,7 +222,7 @@ def test_a_restart_converges_and_rewrites_nothing(crowd: Crowd, operator: Operat
     assert operator.stop() == 0
     fresh = crowd.start()
     fresh.wait_ready()
-    wait_for(lambda: fresh.metric("headrace_operator_reconciles_total") >= NUMBER, within_s=PATIENCE_S)
+    eventually(lambda: fresh.metric("headrace_operator_reconciles_total") >= NUMBER, within_s=PATIENCE_S)
     crowd.figures["restarted"] = f"{time.monotonic() - began_s:.1f} s"
     assert fresh.metric("headrace_operator_writes_total") == 0
     assert crowd.versions() == before

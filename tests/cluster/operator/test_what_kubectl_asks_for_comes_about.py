@@ -3,6 +3,8 @@ with the conditions on the way that `kubectl wait` waits for.
 """
 
 import pytest
+from eventually import eventually
+from least_service import service
 from own_namespace import Namespace
 
 pytestmark = pytest.mark.cluster
@@ -42,7 +44,7 @@ def is_observed(namespace):
 
 
 @pytest.fixture
-def ready(namespace, operator, service, eventually):
+def ready(namespace, operator):
     """A service whose one pod is ready."""
     namespace.apply(service())
     eventually(lambda: pods_of(namespace))
@@ -52,7 +54,7 @@ def ready(namespace, operator, service, eventually):
     return namespace
 
 
-def test_an_edit_of_what_is_live_leaves_every_pod_alone(ready, eventually):
+def test_an_edit_of_what_is_live_leaves_every_pod_alone(ready):
     [pod] = pods_of(ready)
     before = ready.get("deployment", "chat-engine")["spec"]["template"]
     for edit in LIVE_EDITS.values():
@@ -66,7 +68,7 @@ def test_an_edit_of_what_is_live_leaves_every_pod_alone(ready, eventually):
     assert "acme" in data["api-keys.json"]
 
 
-def test_an_edit_of_what_an_engine_starts_with_replaces_pods_and_says_so(ready, eventually):
+def test_an_edit_of_what_an_engine_starts_with_replaces_pods_and_says_so(ready):
     [old] = pods_of(ready)
     ready.patch("infs", "chat", {"spec": {"engine": {"threads": 2}}})
     wait_for(ready, "Progressing")
@@ -79,7 +81,7 @@ def test_an_edit_of_what_an_engine_starts_with_replaces_pods_and_says_so(ready, 
     wait_for(ready, "Ready")
 
 
-def test_kubectl_scale_pins_the_replicas_and_removing_the_pin_frees_them(ready, eventually):
+def test_kubectl_scale_pins_the_replicas_and_removing_the_pin_frees_them(ready):
     scaling = {"mode": "Auto", "minReplicas": 1, "maxReplicas": 4}
     ready.patch("infs", "chat", {"spec": {"scaling": scaling}})
     ready.kubectl("scale", "infs/chat", "--replicas=3")
@@ -95,7 +97,7 @@ def test_kubectl_scale_pins_the_replicas_and_removing_the_pin_frees_them(ready, 
     assert ready.get("infs", "chat")["status"]["desiredReplicas"] == 3, "nothing is known yet: it holds"
 
 
-def test_the_mode_of_scaling_may_change_at_any_time_and_no_pod_is_touched(ready, eventually):
+def test_the_mode_of_scaling_may_change_at_any_time_and_no_pod_is_touched(ready):
     """Before the change ahead of it is through as well: what comes out is what was asked for last."""
     before = [pod["metadata"]["uid"] for pod in pods_of(ready)]
 
@@ -131,14 +133,14 @@ def autoscaler(api_version, kind, name):
     }
 
 
-def test_a_horizontal_pod_autoscaler_scales_it_by_the_scale_subresource(ready, eventually):
+def test_a_horizontal_pod_autoscaler_scales_it_by_the_scale_subresource(ready):
     ready.patch("infs", "chat", {"spec": {"scaling": {"mode": "External"}, "replicas": 1}})
     ready.apply(autoscaler("headrace.dev/v1alpha1", "InferenceService", "chat"))
     eventually(lambda: len(pods_of(ready)) == 2)
     assert ready.get("infs", "chat")["spec"]["replicas"] == 2
 
 
-def test_an_autoscaler_of_the_deployment_is_told_and_not_fought_until_it_is_gone(ready, eventually):
+def test_an_autoscaler_of_the_deployment_is_told_and_not_fought_until_it_is_gone(ready):
     ready.apply(autoscaler("apps/v1", "Deployment", "chat-engine"))
     wait_for(ready, "Conflict")
     assert ready.condition("chat", "Conflict")["reason"] == "AutoscalerOnDeployment"
@@ -149,7 +151,7 @@ def test_an_autoscaler_of_the_deployment_is_told_and_not_fought_until_it_is_gone
     wait_for(ready, "Conflict=False")
 
 
-def test_a_hand_that_scales_the_deployment_is_set_back_once_and_named(ready, eventually):
+def test_a_hand_that_scales_the_deployment_is_set_back_once_and_named(ready):
     def replicas():
         return ready.get("deployment", "chat-engine")["spec"]["replicas"]
 
@@ -165,7 +167,7 @@ def test_a_hand_that_scales_the_deployment_is_set_back_once_and_named(ready, eve
     assert replicas() == 2
 
 
-def test_an_approval_of_what_is_not_recommended_is_refused_with_the_reason(ready, eventually):
+def test_an_approval_of_what_is_not_recommended_is_refused_with_the_reason(ready):
     ready.kubectl("annotate", "infs", "chat", "headrace.dev/approve=1f3c0000")
     eventually(lambda: "approval" in ready.get("infs", "chat")["status"])
     approval = ready.get("infs", "chat")["status"]["approval"]
@@ -173,7 +175,7 @@ def test_an_approval_of_what_is_not_recommended_is_refused_with_the_reason(ready
     eventually(lambda: "ApprovalRefused" in [event["reason"] for event in ready.events("chat")])
 
 
-def test_a_pause_freezes_what_is_decided_and_goes_on_serving(ready, eventually):
+def test_a_pause_freezes_what_is_decided_and_goes_on_serving(ready):
     scaling = {"mode": "Auto", "minReplicas": 1, "maxReplicas": 4}
     ready.patch("infs", "chat", {"spec": {"scaling": scaling, "paused": True}})
     wait_for(ready, "ScalingActive=False")
@@ -186,7 +188,7 @@ def test_a_pause_freezes_what_is_decided_and_goes_on_serving(ready, eventually):
     eventually(lambda: ready.condition("chat", "ScalingActive")["reason"] == "Paused")
 
 
-def test_where_pods_are_to_go_is_asked_of_the_scheduler_and_does_not_drift(ready, eventually):
+def test_where_pods_are_to_go_is_asked_of_the_scheduler_and_does_not_drift(ready):
     """What the API server makes of it is no edit of somebody's, which would be set back for ever."""
     apart = {"requiredDuringSchedulingIgnoredDuringExecution": [{"topologyKey": "kubernetes.io/hostname"}]}
     zone = {"key": "zone", "operator": "In", "values": ["a", "b"]}
@@ -213,7 +215,7 @@ def test_where_pods_are_to_go_is_asked_of_the_scheduler_and_does_not_drift(ready
     assert "DriftCorrected" not in [event["reason"] for event in ready.events("chat")]
 
 
-def test_a_namespace_that_is_deleted_goes_with_all_that_is_in_it(namespace, operator, service, eventually):
+def test_a_namespace_that_is_deleted_goes_with_all_that_is_in_it(namespace, operator):
     doomed = Namespace.create(namespace.objects)
     doomed.apply(service())
     eventually(lambda: pods_of(doomed))

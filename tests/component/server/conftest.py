@@ -17,6 +17,7 @@ from typing import Any, TypeVar
 
 import httpx
 import pytest
+from eventually import eventually
 from openai import OpenAI
 from prometheus_client.parser import text_string_to_metric_families
 
@@ -251,10 +252,7 @@ class RunningServer:
         return [(s.name, s.labels, s.value) for family in families for s in family.samples]
 
     def eventually(self, holds: Callable[[], T], timeout_s: float = PATIENCE_S) -> T:
-        until = time.monotonic() + timeout_s
-        while not (found := holds()):
-            assert time.monotonic() < until, "it never came true"
-            time.sleep(0.02)
+        found: T = eventually(holds, within_s=timeout_s)
         return found
 
 

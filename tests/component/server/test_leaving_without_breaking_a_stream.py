@@ -13,7 +13,8 @@ from concurrent.futures import ThreadPoolExecutor
 
 import openai
 import pytest
-from tests.served_engine import Served, eventually, is_running
+from eventually import eventually
+from tests.served_engine import Served, is_running
 
 from headrace_engine.link import outbox
 from headrace_engine.server import drain, heartbeat, http_server, loop

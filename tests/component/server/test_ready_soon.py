@@ -7,7 +7,8 @@ import sys
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from tests.served_engine import Served, eventually
+from eventually import eventually
+from tests.served_engine import Served
 
 READY_CPU_S = 40.0
 """Of processor time, not of the clock, and many times what it takes, about 2 s: test machines differ."""
@@ -28,7 +29,7 @@ def test_it_is_ready_after_little_work_and_listens_at_its_port_alone(tiny_model_
     """Elsewhere a broker beside the API listened too (CVE-2026-3059)."""
     served = Served(tiny_model_dir)
     try:
-        eventually(lambda: served.told("ready"), timeout_s=90)
+        eventually(lambda: served.told("ready"), within_s=90)
         assert served.get("/readyz").status_code == 200
         core = served.core_pid()
         assert cpu_s(served.http.pid) + cpu_s(core) < READY_CPU_S

@@ -11,7 +11,8 @@ from concurrent.futures import ThreadPoolExecutor
 import httpx
 import openai
 import pytest
-from tests.served_engine import ASKED, FOR_LONG, Served, eventually, is_running
+from eventually import eventually
+from tests.served_engine import ASKED, FOR_LONG, Served, is_running
 
 
 @pytest.fixture

@@ -3,6 +3,8 @@
 import time
 
 import pytest
+from eventually import eventually
+from least_service import service
 
 pytestmark = pytest.mark.cluster
 
@@ -13,14 +15,14 @@ def engine_pods(namespace):
 
 
 @pytest.fixture
-def pod(namespace, operator, service, eventually):
+def pod(namespace, operator):
     """The one pod of a service, as its Deployment made it."""
     namespace.apply(service())
     [pod] = eventually(lambda: engine_pods(namespace))
     return pod
 
 
-def test_a_ready_pod_is_scraped_and_its_service_becomes_ready(namespace, pod, start_engine, eventually):
+def test_a_ready_pod_is_scraped_and_its_service_becomes_ready(namespace, pod, start_engine):
     engine = start_engine()
     namespace.run_pod(pod, ip=engine.ip)
     eventually(lambda: engine.scrapes > 2)
@@ -30,7 +32,7 @@ def test_a_ready_pod_is_scraped_and_its_service_becomes_ready(namespace, pod, st
     assert (status["replicas"], status["readyReplicas"]) == (1, 1)
 
 
-def test_metrics_that_stop_are_missed_and_nothing_is_scaled(namespace, pod, start_engine, eventually):
+def test_metrics_that_stop_are_missed_and_nothing_is_scaled(namespace, pod, start_engine):
     engine = start_engine()
     namespace.run_pod(pod, ip=engine.ip)
     eventually(lambda: namespace.condition("chat", "MetricsAvailable")["status"] == "True")
@@ -40,7 +42,7 @@ def test_metrics_that_stop_are_missed_and_nothing_is_scaled(namespace, pod, star
     assert namespace.get("deployment", "chat-engine")["spec"]["replicas"] == 1
 
 
-def await_scrapes(engine, eventually, count=5):
+def await_scrapes(engine, count=5):
     """So many more, and what they showed has been looked at."""
     scraped = engine.scrapes
     eventually(lambda: engine.scrapes > scraped + count)
@@ -61,9 +63,7 @@ def look_alike(pod, suffix, **metadata):
     }
 
 
-def test_a_look_alike_is_not_scraped_not_counted_and_not_called(
-    namespace, pod, start_engine, service, eventually
-):
+def test_a_look_alike_is_not_scraped_not_counted_and_not_called(namespace, pod, start_engine):
     """Neither labels nor a name nor another service's ReplicaSet make a pod one's own."""
     real, copied, others = start_engine(), start_engine(), start_engine()
     namespace.apply(service("other"))
@@ -91,9 +91,7 @@ def _because(namespace, kind, reason):
     return found if found is not None and (found["status"], found["reason"]) == ("True", reason) else None
 
 
-def test_limits_that_differ_are_set_by_a_signed_call_for_that_very_pod(
-    namespace, pod, start_engine, eventually
-):
+def test_limits_that_differ_are_set_by_a_signed_call_for_that_very_pod(namespace, pod, start_engine):
     engine = start_engine()
     engine.limits = {"max_num_seqs": 7, "max_num_batched_tokens": 8192}
     namespace.run_pod(pod, ip=engine.ip)
@@ -104,13 +102,13 @@ def test_limits_that_differ_are_set_by_a_signed_call_for_that_very_pod(
     ]
     assert patches[-1]["aud"] == pod["metadata"]["uid"]
     assert patches[-1]["exp"] - patches[-1]["iat"] <= 30
-    await_scrapes(engine, eventually)
+    await_scrapes(engine)
     before = len(engine.calls)
-    await_scrapes(engine, eventually)
+    await_scrapes(engine)
     assert engine.calls[before:] == [], "limits that agree need no call"
 
 
-def test_a_lying_pod_moves_nothing(namespace, pod, start_engine, eventually):
+def test_a_lying_pod_moves_nothing(namespace, pod, start_engine):
     """Values that cannot be are missing values."""
     engine = start_engine()
     engine.metrics = {
@@ -120,7 +118,7 @@ def test_a_lying_pod_moves_nothing(namespace, pod, start_engine, eventually):
     }
     namespace.run_pod(pod, ip=engine.ip)
     eventually(lambda: namespace.condition("chat", "Ready")["status"] == "True")
-    await_scrapes(engine, eventually)
+    await_scrapes(engine)
     namespace.touch("chat")
     eventually(lambda: namespace.condition("chat", "MetricsAvailable")["status"] == "False")
     assert namespace.get("deployment", "chat-engine")["spec"]["replicas"] == 1

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from fault_proxy import FaultProxy
 from kube_objects import KubeObjects
+from least_service import service
 from operator_process import through
 from stopped_leader import Stopped, stopped_leader
 
@@ -33,10 +34,7 @@ def behind_proxy(proxy: FaultProxy, account: Path) -> Callable[..., Path]:
 
 @pytest.fixture(scope="module")
 def stopped(
-    objects: KubeObjects,
-    launch: Callable[..., Any],
-    service: Callable[..., Any],
-    tmp_path_factory: pytest.TempPathFactory,
+    objects: KubeObjects, launch: Callable[..., Any], tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Stopped]:
     """From here on, while tests of the module go by."""
     settings, files = QUICK | {"LEASE_DURATION_S": "8"}, tmp_path_factory.mktemp("stopped")

@@ -7,6 +7,8 @@ import time
 
 import pytest
 from api_audit import reigns
+from eventually import eventually
+from least_service import service
 from stopped_leader import AtWrite
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(600)]
@@ -51,7 +53,7 @@ def wholeness(namespace, name, children):
     return is_whole
 
 
-def test_a_leader_stopped_in_the_middle_of_a_write_is_followed(stopped, eventually):
+def test_a_leader_stopped_in_the_middle_of_a_write_is_followed(stopped):
     """What it has sent arrives, what it had still to send does the other one."""
     eventually(lambda: stopped.successor.leads)
     eventually(lambda: has_every_kind(stopped.place, "chat"))
@@ -60,9 +62,7 @@ def test_a_leader_stopped_in_the_middle_of_a_write_is_followed(stopped, eventual
     assert reigns(stopped.record()) == [stopped.first_writer, stopped.second_writer]
 
 
-def test_killed_at_one_write_after_another_of_a_new_service(
-    namespace, start_behind_proxy, proxy, service, eventually
-):
+def test_killed_at_one_write_after_another_of_a_new_service(namespace, start_behind_proxy, proxy):
     """SIGKILL at the first write, at the third, and so on, until a service needs no more; of these every
     second one still arrives. Each time another operator, which has stood by, ends what was begun. Its wait
     for the lease is cut short.
@@ -91,7 +91,7 @@ def test_killed_at_one_write_after_another_of_a_new_service(
     assert leader.metric('headrace_operator_reconciles_total{result="Bug"}') == 0
 
 
-def test_it_wakes_after_half_a_minute_and_writes_nothing_until_it_leads_again(stopped, eventually):
+def test_it_wakes_after_half_a_minute_and_writes_nothing_until_it_leads_again(stopped):
     """By the API server's own record never do two write, though it was in the middle of something."""
     place, woken = stopped.place, stopped.leader
     eventually(lambda: time.monotonic() >= stopped.since_s + STOPPED_S)

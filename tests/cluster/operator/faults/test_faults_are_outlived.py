@@ -12,8 +12,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from eventually import eventually
 from fault_proxy import Call, Fault, FaultProxy, answering, erring, hanging, replaying
 from kube_objects import KubeObjects
+from least_service import service
 from own_namespace import Namespace
 
 pytestmark = pytest.mark.cluster
@@ -45,9 +47,7 @@ def place(objects: KubeObjects) -> Iterator[Namespace]:
 
 
 @pytest.fixture(scope="module")
-def served(
-    operator: Any, place: Namespace, service: Callable[..., Any], eventually: Callable[..., Any]
-) -> dict[str, Any]:
+def served(operator: Any, place: Namespace) -> dict[str, Any]:
     """The Deployment of a service that was served before any fault."""
     place.apply(service("before"))
     eventually(lambda: place.condition("before", "Ready"))
@@ -104,11 +104,7 @@ FAULTS: dict[str, Callable[[FaultProxy], AbstractContextManager[Any]]] = {
 
 @pytest.mark.parametrize("fault", FAULTS)
 def test_a_service_made_meanwhile_is_served_once_it_is_over(
-    proxy: FaultProxy,
-    place: Namespace,
-    service: Callable[..., Any],
-    eventually: Callable[..., Any],
-    fault: str,
+    proxy: FaultProxy, place: Namespace, fault: str
 ) -> None:
     name = f"meanwhile-{list(FAULTS).index(fault)}"
     with FAULTS[fault](proxy) as put_in:

@@ -10,8 +10,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from eventually import eventually
 from fault_proxy import Call, Fault, FaultProxy, answering, erring, is_watch, truncating
 from kube_objects import KubeObjects
+from least_service import service
 from own_namespace import Namespace
 
 from headrace_local.cluster import Cluster
@@ -19,7 +21,7 @@ from headrace_local.cluster import Cluster
 pytestmark = pytest.mark.cluster
 
 
-def _look_twice(namespace: Namespace, operator: Any, eventually: Callable[..., Any]) -> None:
+def _look_twice(namespace: Namespace, operator: Any) -> None:
     for _ in range(2):
         reconciled = operator.metric("headrace_operator_reconciles_total")
         namespace.touch("chat")
@@ -34,11 +36,7 @@ def names(operator: Any) -> set[str]:
 
 
 def test_what_was_deleted_while_nobody_watched_is_forgotten_though_the_watch_cannot_say_so(
-    proxy: FaultProxy,
-    namespace: Any,
-    start_behind_proxy: Callable[..., Any],
-    service: Callable[..., Any],
-    eventually: Callable[..., Any],
+    proxy: FaultProxy, namespace: Any, start_behind_proxy: Callable[..., Any]
 ) -> None:
     """The history is gone by the time the watch comes back, and with it the deletion."""
     operator = start_behind_proxy()
@@ -66,11 +64,7 @@ UNINTELLIGIBLE = {
 
 
 def test_a_watch_that_cannot_be_understood_ends_the_process_once_and_nothing_is_rewritten(
-    proxy: FaultProxy,
-    namespace: Any,
-    start_behind_proxy: Callable[..., Any],
-    service: Callable[..., Any],
-    eventually: Callable[..., Any],
+    proxy: FaultProxy, namespace: Any, start_behind_proxy: Callable[..., Any]
 ) -> None:
     """The kubelet starts it afresh, which is the one recovery that is always right."""
     operator = start_behind_proxy()
@@ -85,7 +79,7 @@ def test_a_watch_that_cannot_be_understood_ends_the_process_once_and_nothing_is_
             assert operator.process.wait(60) in (1, -signal.SIGKILL), fault
         operator = start_behind_proxy()
         eventually(lambda at=generation: namespace.get("infs", "chat")["status"]["observedGeneration"] == at)
-        _look_twice(namespace, operator, eventually)
+        _look_twice(namespace, operator)
         assert operator.metric('headrace_operator_writes_total{kind="Deployment"}') == 0
     assert operator.process.poll() is None
 
@@ -96,8 +90,6 @@ def test_a_token_that_ends_is_followed_by_the_one_that_lies_in_its_place(
     namespace: Any,
     start_behind_proxy: Callable[..., Any],
     behind_proxy: Callable[..., Path],
-    service: Callable[..., Any],
-    eventually: Callable[..., Any],
     tmp_path: Path,
 ) -> None:
     def token() -> str:
@@ -127,12 +119,7 @@ def other(objects: KubeObjects, namespace: Namespace) -> Iterator[Namespace]:
 
 
 def test_a_namespace_that_may_not_be_seen_takes_no_other_with_it(
-    proxy: FaultProxy,
-    namespace: Any,
-    other: Any,
-    start_behind_proxy: Callable[..., Any],
-    service: Callable[..., Any],
-    eventually: Callable[..., Any],
+    proxy: FaultProxy, namespace: Any, other: Any, start_behind_proxy: Callable[..., Any]
 ) -> None:
     """From the start, and again later. Its services say why; what runs there stays."""
 
@@ -146,24 +133,21 @@ def test_a_namespace_that_may_not_be_seen_takes_no_other_with_it(
         operator = start_behind_proxy(WATCH_NAMESPACES=f"{namespace.name},{other.name}")
         for place in (namespace, other):
             place.apply(service())
-        assert "/pods" in eventually(lambda: _refused(other, "chat"))["message"]
+        told = eventually(lambda: other.refusal("chat"))
+        assert told["reason"] == "Forbidden"
+        assert "/pods" in told["message"]
         eventually(lambda: namespace.get("deployment", "chat-engine"))
         assert other.get("deployment", "chat-engine") is None
         assert operator.get("/readyz") == "ok\n"
     eventually(lambda: other.get("deployment", "chat-engine"))
-    eventually(lambda: not _refused(other, "chat"))
+    eventually(lambda: not other.refusal("chat"))
     with hidden():
         proxy.drop()
-        eventually(lambda: _refused(other, "chat"))
+        eventually(lambda: other.refusal("chat"))
         other.apply(service("new"))
-        eventually(lambda: _refused(other, "new"))
+        eventually(lambda: other.refusal("new"))
         assert other.get("deployment", "new-engine") is None
         assert other.get("deployment", "chat-engine") is not None
     eventually(lambda: other.get("deployment", "new-engine"))
-    eventually(lambda: not _refused(other, "new"))
+    eventually(lambda: not other.refusal("new"))
     assert operator.process.poll() is None
-
-
-def _refused(namespace: Any, name: str) -> dict[str, Any] | None:
-    found = namespace.condition(name, "Accepted")
-    return found if found and found["reason"] == "Forbidden" else None

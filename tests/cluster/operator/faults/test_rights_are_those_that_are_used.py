@@ -5,7 +5,9 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from eventually import eventually
 from fault_proxy import FaultProxy
+from least_service import service
 from own_namespace import Namespace
 
 from headrace_local.cluster import Cluster
@@ -46,12 +48,7 @@ def take_the_names(namespace: Namespace, *, like: str, name: str) -> None:
 
 
 def test_a_service_s_life_uses_every_right_and_no_other(
-    installed: Cluster,
-    proxy: FaultProxy,
-    namespace: Namespace,
-    start_behind_proxy: Callable[..., Any],
-    service: Callable[..., Any],
-    eventually: Callable[..., Any],
+    installed: Cluster, proxy: FaultProxy, namespace: Namespace, start_behind_proxy: Callable[..., Any]
 ) -> None:
     namespace.objects.delete("lease", "headrace-system", "headrace-operator")
     proxy.calls.clear()

@@ -3,6 +3,7 @@ come, or the old ones stay.
 """
 
 import pytest
+from eventually import eventually
 
 pytestmark = [pytest.mark.cluster, pytest.mark.node, pytest.mark.timeout(900)]
 
@@ -30,7 +31,7 @@ def settled(namespace, name="chat", reason="RolloutComplete"):
 
 
 @pytest.fixture(scope="module")
-def serving(namespace, operator, real_service, give_gpus, eventually):
+def serving(namespace, operator, real_service, give_gpus):
     """A service whose one pod has a GPU."""
     give_gpus(2)
     namespace.apply(real_service(engine=GPU))
@@ -38,7 +39,7 @@ def serving(namespace, operator, real_service, give_gpus, eventually):
     return namespace
 
 
-def watched(namespace, eventually):
+def watched(namespace):
     """What was to be seen until the rollout was done: the least ready pods, the most pods, and the reasons
     that Progressing gave.
     """
@@ -55,19 +56,19 @@ def watched(namespace, eventually):
     return min(ready), max(counts), reasons
 
 
-def test_with_a_gpu_to_spare_no_pod_goes_before_another_serves(serving, real_service, eventually):
+def test_with_a_gpu_to_spare_no_pod_goes_before_another_serves(serving, real_service):
     serving.apply(real_service(engine={**GPU, "drainTimeout": "61s"}))
-    least, most, reasons = watched(serving, eventually)
+    least, most, reasons = watched(serving)
     assert (least, most) == (1, 2)
     assert "RolloutBlocked" not in reasons
 
 
-def test_without_one_a_pod_at_a_time_goes_first_and_status_says_why(serving, real_service, eventually):
+def test_without_one_a_pod_at_a_time_goes_first_and_status_says_why(serving, real_service):
     two = {"replicas": 2, "engine": {**GPU, "drainTimeout": "61s"}}
     serving.apply(real_service(**two))
     eventually(lambda: sum(map(is_ready, pods_of(serving))) == 2 and settled(serving), within_s=START_S)
     serving.apply(real_service(replicas=2, engine={**GPU, "drainTimeout": "62s"}))
-    least, most, reasons = watched(serving, eventually)
+    least, most, reasons = watched(serving)
     assert (least, most) == (1, 3), "one pod was tried for, and one always served"
     assert "RolloutBlocked" in reasons
     [event] = [event for event in serving.events("chat") if event["reason"] == "RolloutBlocked"]
@@ -75,7 +76,7 @@ def test_without_one_a_pod_at_a_time_goes_first_and_status_says_why(serving, rea
 
 
 def test_a_spec_whose_engines_end_goes_back_and_stays_back_whoever_leads(
-    serving, real_service, eventually, give_gpus, operator, launch, tmp_path
+    serving, real_service, give_gpus, operator, launch, tmp_path
 ):
     give_gpus(3)
     before = {pod["metadata"]["name"] for pod in pods_of(serving)}

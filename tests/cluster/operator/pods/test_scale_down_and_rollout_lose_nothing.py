@@ -17,6 +17,7 @@ from random import Random
 
 import httpx
 import pytest
+from eventually import eventually
 
 from headrace_bench.client import Client
 from headrace_bench.record import Outcome
@@ -65,7 +66,7 @@ class Users:
 
 
 @pytest.fixture(scope="module")
-def serving(namespace, operator, real_service, eventually):
+def serving(namespace, operator, real_service):
     """Services of two pods each, and where they are reached."""
     model = real_service()["spec"]["model"] | {"servedName": "tiny"}
     namespace.apply(*(real_service(name, replicas=2, model=model) for name in NAMES))
@@ -100,7 +101,7 @@ def disturb(namespace, await_settled):
         await_settled(NAMES)
 
 
-def test_no_stream_breaks_and_nothing_is_refused(namespace, serving, eventually):
+def test_no_stream_breaks_and_nothing_is_refused(namespace, serving):
     def await_settled(names):
         for name in names:
             eventually(partial(is_settled, namespace, name), within_s=SETTLED_S)

@@ -6,6 +6,7 @@ import urllib.error
 import urllib.request
 
 import pytest
+from eventually import eventually
 from model_hub import COMMIT, FakeHub
 
 from headrace_operator.api.parsing import parse
@@ -60,7 +61,7 @@ def is_true(namespace, name, kind):
 
 
 @pytest.fixture(scope="module")
-def serving(services, eventually):
+def serving(services):
     eventually(lambda: is_true(services, "chat", "Ready"), within_s=START_S)
     return services
 
@@ -111,7 +112,7 @@ def test_the_download_is_done_before_the_engine_starts_and_leaves_it_no_way_to_t
     assert "model.safetensors" in hub.downloaded()
 
 
-def test_the_status_says_which_commit_a_branch_came_to(serving, eventually):
+def test_the_status_says_which_commit_a_branch_came_to(serving):
     eventually(lambda: serving.get("infs", "chat")["status"].get("model") == {"commits": [COMMIT]})
 
 
@@ -123,7 +124,7 @@ def test_a_branch_is_served_with_a_warning(serving):
     assert warnings.count("UnpinnedRevision") == 1
 
 
-def test_a_model_that_nobody_has_is_told_in_the_hub_s_words(services, eventually):
+def test_a_model_that_nobody_has_is_told_in_the_hub_s_words(services):
     def told():
         found = services.condition("nobody", "ModelLoaded")
         return found if found and found["reason"] == "DownloadFailed" else None
@@ -145,7 +146,7 @@ def test_the_pod_has_no_token_and_its_account_no_right(serving):
     }
 
 
-def test_keys_come_and_go_and_no_pod_is_replaced(serving, eventually):
+def test_keys_come_and_go_and_no_pod_is_replaced(serving):
     before = pod_of(serving)
     serving.patch("infs", "chat", {"spec": {"tenants": TENANTS}})
     eventually(lambda: ask(serving) == 401, within_s=SYNC_S)
