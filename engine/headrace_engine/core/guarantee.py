@@ -60,7 +60,7 @@ class Guaranteed:
             return self._within.outranks(request, other)
         if other.by_share:
             return False
-        is_far_behind = self._shares.owed(request.tenant) > self._shares.longest_tokens
+        is_far_behind = self._owed(request) > self._shares.longest_tokens
         if is_far_behind and request.tenant != other.tenant:
             return True
         return self._within.outranks(request, other)
@@ -72,7 +72,11 @@ class Guaranteed:
         return len(self._within)
 
     def _goes_first(self, request: Request) -> bool:
-        return request.by_share or self._shares.owed(request.tenant) > 0.0
+        return request.by_share or self._owed(request) > 0.0
+
+    def _owed(self, request: Request) -> float:
+        """What its tenant is owed: nothing where all that it asked for runs."""
+        return self._shares.owed(request.tenant) if request.tenant in self._lines else 0.0
 
     def _line_up(self, request: Request, now_s: float) -> None:
         if request.tenant not in self._lines:

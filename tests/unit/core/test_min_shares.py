@@ -78,6 +78,17 @@ def test_who_is_owed_more_than_a_longest_sequence_takes_a_slot(make_loop):
     assert loop.snapshot.preemptions_total == 1
 
 
+def test_who_does_not_wait_is_owed_nothing_and_what_runs_of_it_gives_way_for_blocks(make_loop):
+    loop = make_shared(make_loop, 0.5, max_num_seqs=8, max_model_len=64, num_blocks=84)
+    loop.submit("batch", 4, max_tokens=60, tenant="batch", priority=10)
+    loop.step()
+    for number in range(7):
+        loop.submit(f"urgent{number}", 4, max_tokens=60, tenant="urgent")
+    while not loop.snapshot.preemptions_total:
+        loop.step()
+    assert [name for name, request in loop.requests.items() if request.preemptions] == ["batch"]
+
+
 def test_nothing_is_saved_up_while_nobody_of_it_waits(make_loop):
     loop = make_shared(make_loop, 0.25, max_num_seqs=1)
     for number in range(100):
