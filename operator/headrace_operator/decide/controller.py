@@ -5,18 +5,19 @@ steps towards it, and say all that in the status.
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 from headrace_operator.api.spec import Invalid, ServiceSpec
-from headrace_operator.api.status import Previous
+from headrace_operator.api.status import Condition, Previous
 from headrace_operator.api.status_document import tells_news
 from headrace_operator.api.status_past import until
 from headrace_operator.decide import children, drain, events, protection
 from headrace_operator.decide.assess import assess
 from headrace_operator.decide.modes import Mandate, mandate
 from headrace_operator.decide.observation import Observation, PodObservation, Scrape
-from headrace_operator.decide.plan import Plan, SetLimits
+from headrace_operator.decide.plan import Event, Plan, SetLimits
 from headrace_operator.decide.refusal import accepted, refuse_name, refuse_spec
 from headrace_operator.decide.report import conditions_of, status_of
 from headrace_operator.decide.revision import Revision, revision
@@ -83,22 +84,8 @@ def _planned(
 ) -> Plan:
     spec, now_s = situation.spec, situation.now_s
     steps = drain.steps(spec, situation.supply, desired=decided.setting.replicas, now_s=now_s)
-    rendered = rendered_children(
-        spec,
-        replicas=steps.deployment_replicas,
-        limits=decided.setting.limits,
-        image=spec.engine.image or settings.engine_image,
-        admin_keys=settings.admin_keys,
-        around=settings.surroundings,
-        surge=surges(
-            spec,
-            situation.supply,
-            observation.children.get("Deployment"),
-            made_of.memory,
-            now_s=now_s,
-        ),
-        template=made_of.template,
-        ready_replicas=len(situation.supply.ready),
+    rendered = _rendered(
+        observation, situation, decided, made_of, settings, replicas=steps.deployment_replicas
     )
     differing = children.changes(observation.children, rendered)
     marks = (*steps.annotate, *protection.marks(situation.supply, steps.annotate))
@@ -123,15 +110,47 @@ def _planned(
         set_limits=calls,
         drain=steps.drain,
         events=(
-            *events.of_approval(situation.previous, decided.approval),
-            *((events.of_change(decided.change),) if decided.change is not None else ()),
-            *events.of_recommendation(situation.previous, status.get("recommendation")),
-            *(events.of_conditions(situation.previous, found) if news else ()),
+            *_told(situation, decided, status, found if news else ()),
             # What was refused did not come about.
             *(() if observation.refused else (*differing.events, *steps.events)),
         ),
         wake_after_s=settings.scrape_interval_s if is_moving else None,
     )
+
+
+def _rendered(
+    observation: Observation,
+    situation: Situation,
+    decided: Verdict,
+    made_of: Revision,
+    settings: Settings,
+    *,
+    replicas: int,
+) -> tuple[Mapping[str, Any], ...]:
+    """The children as they are to be; `replicas` are the Deployment's."""
+    spec, supply, deployment = situation.spec, situation.supply, observation.children.get("Deployment")
+    return rendered_children(
+        spec,
+        replicas=replicas,
+        limits=decided.setting.limits,
+        image=spec.engine.image or settings.engine_image,
+        admin_keys=settings.admin_keys,
+        around=settings.surroundings,
+        surge=surges(spec, supply, deployment, made_of.memory, now_s=situation.now_s),
+        template=made_of.template,
+        ready_replicas=len(supply.ready),
+    )
+
+
+def _told(
+    situation: Situation, decided: Verdict, status: Mapping[str, Any], found: Sequence[Condition]
+) -> Iterator[Event]:
+    """What is new in the status: an answer, a change, a recommendation, conditions."""
+    yield from events.of_approval(situation.previous, decided.approval)
+    if decided.change is not None:
+        yield events.of_change(decided.change)
+    yield from events.of_recommendation(situation.previous, status.get("recommendation"))
+    yield from events.of_conditions(situation.previous, found)
 
 
 def _limit_calls(situation: Situation, decided: Verdict) -> tuple[SetLimits, ...]:
