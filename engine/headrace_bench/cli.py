@@ -98,7 +98,7 @@ def _run(settings: "Settings", objectives: "Objectives", *, json_: bool) -> None
             watch = lambda load: shown.update(report.live(load), refresh=console.is_terminal)  # noqa: E731
             load = asyncio.run(session.run(settings, watch))
     except session.EndpointError as error:
-        console.print(f"[red]{error}[/]")
+        typer.echo(f"headrace: {error}", err=True)
         raise typer.Exit(2) from error
     summary = summarize(load.records, load.elapsed_s, objectives)
     if json_:

@@ -33,7 +33,9 @@ class LogLevel(StrEnum):
 
 def _flag(panel: str, text: str, *names: str, env: str | None = None, **bounds: Any) -> Any:
     variable = env or "HEADRACE_" + names[0].removeprefix("--").split("/")[0].replace("-", "_").upper()
-    return typer.Option(*names, help=text, rich_help_panel=panel, envvar=variable, **bounds)
+    # The variables are told once: beside every flag they leave a terminal no room for its name.
+    shown = {"rich_help_panel": panel, "show_envvar": False}
+    return typer.Option(*names, help=text, envvar=variable, **shown, **bounds)
 
 
 def _port(default: int) -> Callable[[str], int]:
@@ -253,6 +255,7 @@ def serve(
 ) -> None:
     """Serve MODEL with OpenAI's API.
 
+    Each flag is a variable too, --max-num-seqs as HEADRACE_MAX_NUM_SEQS, and a key of --config.
     Without public keys and without a token file the admin port is not opened.
     """
     from headrace_engine.server.admin_auth import AdminCredentials

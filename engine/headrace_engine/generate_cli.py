@@ -28,8 +28,21 @@ def generate(
     temperature: Annotated[
         float | None, typer.Option(min=0, max=2, rich_help_panel=SAMPLING, help="0 is greedy.")
     ] = None,
-    top_p: Annotated[float | None, typer.Option(min=0, max=1, rich_help_panel=SAMPLING)] = None,
-    top_k: Annotated[int | None, typer.Option(min=-1, rich_help_panel=SAMPLING)] = None,
+    top_p: Annotated[
+        float | None,
+        typer.Option(
+            min=0,
+            max=1,
+            rich_help_panel=SAMPLING,
+            help="Draw from the likeliest tokens that together have this probability.",
+        ),
+    ] = None,
+    top_k: Annotated[
+        int | None,
+        typer.Option(
+            min=-1, rich_help_panel=SAMPLING, help="Draw from so many of the likeliest tokens; 0 or -1: all."
+        ),
+    ] = None,
     seed: Annotated[
         int | None, typer.Option(rich_help_panel=SAMPLING, help="Equal seeds give equal tokens.")
     ] = None,

@@ -43,6 +43,13 @@ def e2e_text(load: Load) -> str:
     return _against(f"e2e {quantile_name(load)}", load.e2e_s, load.slo.e2e_s)
 
 
+def latencies_text(load: Load) -> str:
+    """What is judged, against its targets; where no request was timed, that."""
+    if load.queue_s is None and load.ttft_s is None and load.itl_s is None and not load.is_over:
+        return f"no latency to judge by; {use_text(load)}"
+    return f"{queue_text(load)}; {ttft_text(load)}; {itl_text(load)}"
+
+
 def missed_reason(load: Load) -> Reason:
     """The target that is missed, the queue first: it is what capacity can help."""
     if load.queue_is_over:

@@ -70,7 +70,7 @@ def _added(situation: Situation, load: Load, lasted_s: float) -> Decision:
     wanted = max(situation.replicas + 1, math.ceil(needed or 0.0))
     reached, bound = stepped_up(situation.spec.scaling, situation.replicas, wanted)
     message = f"{missed_text(load)} for {duration_text(lasted_s)}; {use_text(load)}"
-    if needed is not None:
+    if needed is not None and needed > situation.replicas:
         message += f"; {decimal_text(needed, 1)} replicas needed"
     after = replace(situation.setting, replicas=reached)
     return Decision(Action.SCALE_UP, missed_reason(load), message, after, limited_by=bound)
@@ -111,9 +111,8 @@ def _removed(situation: Situation, load: Load, lasted_s: float) -> Decision:
     reached, bound = stepped_down(situation.spec.scaling, situation.replicas, proven)
     if bound is None and proven > fewest(situation, load):
         bound = Bound.SCALE_DOWN_STABILIZATION
-    message = (
-        f"{reached} have been enough for {duration_text(lasted_s)}: {use_text(load)}; {queue_text(load)}"
-    )
+    enough = "1 replica has been enough" if reached == 1 else f"{reached} replicas have been enough"
+    message = f"{enough} for {duration_text(lasted_s)}: {use_text(load)}; {queue_text(load)}"
     after = replace(situation.setting, replicas=reached)
     return Decision(Action.SCALE_DOWN, Reason.HEADROOM_EXCESS, message, after, limited_by=bound)
 

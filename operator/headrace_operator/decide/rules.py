@@ -18,7 +18,7 @@ from headrace_operator.api.units import time_text
 from headrace_operator.api.vocabulary import Action, Bound, Outcome, Reason
 from headrace_operator.decide import limits_tuning, replicas
 from headrace_operator.decide.decision import Decision, Rejection
-from headrace_operator.decide.explain import inputs, itl_text, missed_reason, queue_text, ttft_text
+from headrace_operator.decide.explain import inputs, latencies_text, missed_reason
 from headrace_operator.decide.load import Load
 from headrace_operator.decide.situation import Situation
 
@@ -142,4 +142,4 @@ def _hold_with_load(situation: Situation, load: Load, rejections: list[Rejection
     if last is not None and (load.is_over or last.word == Reason.STABILIZING):
         return hold(situation, Reason(last.word), last.message, last.limited_by)
     reason = missed_reason(load) if load.is_over else Reason.WITHIN_TARGET
-    return hold(situation, reason, f"{queue_text(load)}; {ttft_text(load)}; {itl_text(load)}")
+    return hold(situation, reason, latencies_text(load))

@@ -169,6 +169,13 @@ SLACK_FOR_A_WHILE = {
 }
 
 
+def test_a_service_that_nobody_uses_holds_and_says_that_there_is_nothing_to_judge_by():
+    quiet = window(queue_s=None, ttft_s=None, itl_s=None, arrivals=0, running_per_pod=0.0, running_peak=0.0)
+    move = decision(service(), recent=quiet)
+    assert (move.action, move.reason) == (Action.HOLD, Reason.WITHIN_TARGET)
+    assert move.message.startswith("no latency to judge by; 0.0 of 16 sequences run per pod")
+
+
 def test_slack_that_lasted_removes_one():
     move = decision(service(), recent=window(**IDLE), pods=(pod(0), pod(1)), previous=SLACK_FOR_A_WHILE)
     assert (move.action, move.reason, move.after.replicas) == (
@@ -176,6 +183,7 @@ def test_slack_that_lasted_removes_one():
         Reason.HEADROOM_EXCESS,
         1,
     )
+    assert move.message.startswith("1 replica has been enough for ")
 
 
 @pytest.mark.parametrize(
