@@ -56,6 +56,8 @@ class Request:
     min_tokens: int = 0
     priority: int = 0
     """Its class, of -20 to 19: lower is served first, as in vLLM."""
+    takes_tenants_priority: bool = False
+    """Its client names no class: it gets the one that its tenant's terms say when it is submitted."""
     tenant: str = ""
     queue_deadline_s: float | None = None
     """Not scheduled by then: the request expires."""

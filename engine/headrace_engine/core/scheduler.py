@@ -135,6 +135,9 @@ class Scheduler:
 
     def submit_together(self, requests: Sequence[Request], now_s: float) -> Rejection | None:
         """Take a group of one tenant's requests into the queue, all or none of them."""
+        for request in requests:
+            if request.takes_tenants_priority:
+                request.priority = self._life.tenants.contract.of(request.tenant).priority
         rejection = self._refuse(requests)
         if rejection is None:
             for request in requests:

@@ -84,6 +84,7 @@ def _claim(request: Request, wanted: Wanted) -> None:
     """Who asks, and by when: all in time once the first of them is, and none if none is."""
     parameters, claim, arrival_s = wanted.parameters, wanted.claim, request.arrival_s
     request.min_tokens = parameters.min_tokens or 0
+    request.takes_tenants_priority = parameters.priority is None
     request.priority = claim.priority if parameters.priority is None else parameters.priority
     request.tenant = claim.tenant
     request.block_salt = _salt(wanted)

@@ -1,8 +1,11 @@
 """An API key names a tenant: its limits, its share, its cached blocks. Nothing else in a request does."""
 
+import asyncio
 import hashlib
 import json
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +17,10 @@ from headrace_engine.server.api_keys import MAX_FAILURES_PER_S, ApiKeys, Tenancy
 from headrace_engine.server.errors import ApiError
 
 BODY = {"model": "alphabet", "prompt": "a" * 12, "max_tokens": 2}
+HEAD = (
+    b"POST /v1/completions HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
+    b"Connection: close\r\nContent-Length: %d\r\n\r\n"
+)
 
 
 def write_keys(path: Path, tenants: dict[str, str], terms: dict[str, Any] | None = None) -> Path:
@@ -24,9 +31,23 @@ def write_keys(path: Path, tenants: dict[str, str], terms: dict[str, Any] | None
     return path
 
 
+def bearer(key: str | None) -> dict[str, str]:
+    return {} if key is None else {"authorization": f"Bearer {key}"}
+
+
 def ask(server, key: str | None, **body: Any) -> httpx.Response:
-    headers = {} if key is None else {"authorization": f"Bearer {key}"}
-    return server.post("/v1/completions", BODY | body, headers=headers)
+    return server.post("/v1/completions", BODY | body, headers=bearer(key))
+
+
+@contextmanager
+def streaming(server, key: str | None = None, *, max_tokens: int) -> Iterator[None]:
+    """While somebody's answer comes; its first token is there."""
+    body = BODY | {"max_tokens": max_tokens, "ignore_eos": True, "stream": True}
+    url = server.url + "/v1/completions"
+    with server.http.stream("POST", url, json=body, headers=bearer(key)) as answer:
+        lines = answer.iter_lines()  # kept: the stream ends with it
+        assert next(lines)
+        yield
 
 
 @pytest.fixture
@@ -72,14 +93,7 @@ def test_a_tenant_that_fills_its_queue_leaves_it_to_the_others(start, tmp_path) 
     terms = {"acme": {"max_num_queued_reqs": 0, "max_num_seqs": 1}}
     keys = write_keys(tmp_path / "keys.json", {"sk-a": "acme", "sk-b": "bolt"}, terms)
     server = start(api_keys=keys, step_s=0.02, max_model_len=4096, num_blocks=1024)
-    with server.http.stream(
-        "POST",
-        server.url + "/v1/completions",
-        json=BODY | {"max_tokens": 4000, "ignore_eos": True, "stream": True},
-        headers={"authorization": "Bearer sk-a"},
-    ) as endless:
-        lines = endless.iter_lines()
-        assert next(lines)
+    with streaming(server, "sk-a", max_tokens=4000):
         refused, other = ask(server, "sk-a"), ask(server, "sk-b")
     assert refused.status_code == 429
     assert refused.headers["x-headrace-reason"] == "tenant_queue_full_requests"
@@ -134,13 +148,7 @@ def test_a_file_that_cannot_be_meant_is_refused(tmp_path, document) -> None:
 class TestDeadlinesAndClasses:
     def test_a_client_shortens_its_time_in_the_queue(self, start) -> None:
         server = start(max_num_seqs=1, step_s=0.1)
-        with server.http.stream(
-            "POST",
-            server.url + "/v1/completions",
-            json=BODY | {"max_tokens": 200, "ignore_eos": True, "stream": True},
-        ) as first:
-            lines = first.iter_lines()
-            assert next(lines)
+        with streaming(server, max_tokens=200):
             headers = {"x-headrace-queue-deadline-ms": "30"}
             late = server.post("/v1/completions", BODY, headers=headers)
         assert late.status_code == 429
@@ -151,14 +159,7 @@ class TestDeadlinesAndClasses:
             tmp_path / "keys.json", {"sk-a": "acme", "sk-b": "bolt"}, {"acme": {"queue_deadline_ms": 30}}
         )
         server = start(max_num_seqs=1, step_s=0.01, api_keys=keys)
-        with server.http.stream(
-            "POST",
-            server.url + "/v1/completions",
-            json=BODY | {"max_tokens": 200, "ignore_eos": True, "stream": True},
-            headers={"authorization": "Bearer sk-b"},
-        ) as first:
-            lines = first.iter_lines()
-            assert next(lines)
+        with streaming(server, "sk-b", max_tokens=200):
             late = ask(server, "sk-a")
         assert late.headers["x-headrace-reason"] == "queue_deadline"
         assert ask(server, "sk-b").status_code == 200
@@ -195,6 +196,24 @@ class TestDeadlinesAndClasses:
         for key, statuses in taken.items():
             statuses += [ask(server, key, priority=priority).status_code for priority in (-11, -10, 4, 5)]
         assert taken == {"sk-a": [200, 400, 200, 200, 200], "sk-b": [200, 400, 400, 400, 200]}
+
+    def test_a_class_that_no_policy_heeds_and_that_asks_for_nothing_is_taken_of_everybody(
+        self, start, tmp_path
+    ) -> None:
+        keys = write_keys(tmp_path / "keys.json", {"sk-b": "bolt"}, {"bolt": {"priority": 5}})
+        assert ask(start(api_keys=keys), "sk-b", priority=0).status_code == 200
+
+    def test_who_names_no_class_is_not_refused_for_one_that_it_had_when_it_began_to_send(self, start) -> None:
+        server = start(scheduling_policy=PolicyName.PRIORITY)
+        limits, body = server.process.service.serving().limits, json.dumps(BODY).encode()
+        changes = {"tenants": {"default": {"priority": 5}}}
+        with server.connect() as connection:
+            connection.sendall(HEAD % len(body) + body[:-1])
+            server.eventually(lambda: server.process.service.bodies.num_bytes == len(body) - 1)
+            server.on_loop(lambda: asyncio.ensure_future(limits.change(changes, "*")))
+            server.eventually(lambda: limits.revision == 2)
+            connection.sendall(body[-1:])
+            assert server.read_all(connection).startswith(b"HTTP/1.1 200 ")
 
     def test_a_wanted_first_token_orders_the_queue(self, start) -> None:
         server = start(scheduling_policy=PolicyName.DEADLINE)

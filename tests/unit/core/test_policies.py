@@ -140,6 +140,13 @@ def test_a_tenant_names_the_classes_that_its_terms_let_it(make_loop):
     assert taken == list(range(-10, WORST_PRIORITY + 1))
 
 
+def test_who_names_no_class_gets_the_one_that_its_tenant_has_when_it_is_submitted(make_loop):
+    loop = make(make_loop, "priority", tenants=Tenants(Contract({"batch": Terms(priority=5)})))
+    assert loop.submit("named before", 4, tenant="batch", priority=0).reason == "invalid_priority"
+    assert loop.submit("unnamed", 4, tenant="batch", takes_tenants_priority=True) is None
+    assert loop.requests["unnamed"].priority == 5
+
+
 def test_the_prompt_of_a_better_class_is_computed_before_one_under_way(make_loop):
     loop = make(make_loop, "priority", max_num_batched_tokens=8)
     loop.submit("book", 100, priority=1)
