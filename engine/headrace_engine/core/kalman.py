@@ -1,8 +1,7 @@
 """A Kalman filter of a few coefficients that are never negative and drift slowly.
 
 What is measured is their sum, each times a known feature. Invariants: coefficients stay finite and at least
-0; the variance of each stays at most that of `unit`, so what was not measured for long is open to be learned
-again, and no more than that.
+0. What was not measured for long becomes open to be learned again, up to the variance of `unit`.
 """
 
 import math

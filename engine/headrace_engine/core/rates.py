@@ -125,5 +125,5 @@ def _refusal(contract: Contract, tenant: str, of: Metered, wait_s: float) -> Rej
     rate = terms.requests_per_minute if of is Metered.REQUESTS else terms.tokens_per_minute
     of_all = f", over {contract.replicas} replicas" if contract.replicas > 1 else ""
     seconds = math.ceil(10 * wait_s) / 10
-    message = f"This tenant may have {rate} {of} a minute{of_all}. Try again in {seconds:g} seconds."
+    message = f"This tenant may have {rate} {of} a minute{of_all}. Try again in {seconds:.12g} seconds."
     return Rejection(f"tenant_{of}_per_minute", message, wait_s, is_exact=True)

@@ -27,7 +27,7 @@ def submit(serving: Serving, wanted: Wanted, answer_id: str, arrival_s: float) -
     requests = engine_requests(engine.model, wanted, serving.seeds, answer_id=answer_id, arrival_s=arrival_s)
     if not policy.has_classes:  # what was named is 0, which asks for nothing
         for request in requests:
-            request.takes_tenants_priority = True
+            request.priority, request.takes_tenants_priority = wanted.claim.priority, True
     choices = choices_of(wanted, requests, engine.model.tokenizer)
     retry_after_s = min(max(1.0, wanted.claim.queue_deadline_s or 1.0), 60.0)
     return Generation(

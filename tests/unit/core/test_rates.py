@@ -53,6 +53,12 @@ def test_what_is_larger_than_a_minutes_worth_waits_for_a_full_bucket_and_is_paid
     assert rates.take(TOKENS, "acme", 1, 10.0).retry_after_s == pytest.approx(120.1)
 
 
+def test_a_long_time_is_told_in_figures():
+    rates = Rates()
+    rates.take(TOKENS, "acme", 10**8, 0.0)
+    assert "Try again in 9999940.1 seconds." in rates.take(TOKENS, "acme", 1, 0.0).message
+
+
 def test_what_is_given_back_is_there_at_once():
     rates = Rates()
     rates.take(TOKENS, "acme", 600, 0.0)
