@@ -81,8 +81,8 @@ class SloStatus(Part):
 
     key: Number = Field(description="The targets that `since` is about.")
     since: Time = Field(description="When the targets were last changed.")
-    targets: Annotated[str, StringConstraints(max_length=256)] = Field(
-        description="All of the SLO, that SLOFeasible is about."
+    targets: Annotated[str, StringConstraints(max_length=256)] | None = Field(
+        None, description="All of the SLO, that SLOFeasible is about."
     )
     binding_target: Literal["ttft", "itl", "e2e", "queue"] | None = Field(
         None, description="The target that is nearest to being missed, or furthest missed."
@@ -157,8 +157,10 @@ class DecisionStatus(Part):
 class RecommendationStatus(Part):
     """What Headrace would do if it were allowed to."""
 
-    id: Word = Field(description="What annotation headrace.dev/approve is to say for it to be done, once.")
-    at: Time = Field(description="Since when it has said the same.")
+    id: Word | None = Field(
+        None, description="What annotation headrace.dev/approve is to say for it to be done, once."
+    )
+    at: Time | None = Field(None, description="Since when it has said the same.")
     action: Word = Field(description="What would be done.")
     reason: Word = Field(description="Why, in one word.")
     message: Text = Field(description="Why, with numbers.")
