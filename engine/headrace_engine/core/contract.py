@@ -107,10 +107,12 @@ class Contract:
 
     @property
     def digest(self) -> int:
-        """Equal where all terms are: 48 bits, which a gauge holds exactly."""
+        """Equal where all terms are: 48 bits, which a gauge holds exactly. A term that nobody sets is not in
+        it, so that versions which know different terms agree on the rest.
+        """
         terms = {
-            "default": _values(self.default),
-            **{f"={name}": _values(own) for name, own in self.items.items()},
+            "default": _set_values(self.default),
+            **{f"={name}": _set_values(own) for name, own in self.items.items()},
         }
         text = json.dumps([terms, self.replicas], sort_keys=True)
         return int.from_bytes(hashlib.sha256(text.encode()).digest()[:6])
@@ -166,9 +168,9 @@ def _is_integer(value: Any, least: int, most: int) -> bool:
     return type(value) is int and least <= value <= most
 
 
-def _values(terms: Terms) -> list[float | None]:
-    values = (getattr(terms, entry.name) for entry in fields(terms))
-    return [None if value is None else float(value) for value in values]
+def _set_values(terms: Terms) -> dict[str, float]:
+    values = {entry.name: (getattr(terms, entry.name), entry.default) for entry in fields(terms)}
+    return {name: float(value) for name, (value, default) in values.items() if value != default}
 
 
 def _is_number(value: Any) -> bool:

@@ -9,7 +9,7 @@ import base64
 import hashlib
 import secrets
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
@@ -23,6 +23,7 @@ from yarl import URL
 from headrace_engine.core.contract import Contract
 from headrace_engine.core.policies import PolicyName
 from headrace_operator.observe.body import BodyTooLargeError, read_bounded
+from headrace_operator.runtimes.terms import change_of_terms
 
 TOKEN_LIFETIME_S = 30
 TIMEOUT_S = 5.0
@@ -135,7 +136,7 @@ class AdminClient:
             raise AdminError("the engine told no revision of its limits")
         terms: dict[str, Any] = {} if policy is None else {"scheduling_policy": policy}
         if tenants is not None:
-            terms["tenants"] = _difference(current.document.get("tenants"), tenants)
+            terms["tenants"] = change_of_terms(current.document.get("tenants"), tenants)
         return await self._call(target, "PATCH", LIMITS_PATH, body={**limits, **terms}, if_match=current.etag)
 
     async def drain(self, target: AdminTarget, *, timeout_s: float) -> Answer:
@@ -171,18 +172,6 @@ class AdminClient:
             raise AdminError(f"{method} {path}: no answer in time") from error
         except (aiohttp.ClientError, BodyTooLargeError, OSError) as error:
             raise AdminError(f"{method} {path}: {type(error).__name__}: {error}"[:200]) from error
-
-
-def _difference(current: Any, tenants: Contract) -> dict[str, Any]:
-    """The change that makes the current terms those wanted. Of items, those alone that are not held like
-    that; what is not wanted any more is taken away by a null.
-    """
-    told = current.get("items") if isinstance(current, Mapping) else None
-    held: Mapping[str, Any] = told if isinstance(told, Mapping) else {}
-    wanted = asdict(tenants)
-    items = {name: own for name, own in wanted["items"].items() if held.get(name) != own}
-    gone = dict.fromkeys(name for name in held if name not in wanted["items"])
-    return {**wanted, "items": {**gone, **items}}
 
 
 def _answer(call: str, status: int, reply: bytes, etag: str | None) -> Answer:

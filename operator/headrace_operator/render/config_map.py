@@ -8,6 +8,7 @@ import json
 from dataclasses import asdict
 from typing import Any
 
+from headrace_engine.core.contract import Contract
 from headrace_operator.api.names import (
     ADMIN_KEYS_KEY,
     API_KEYS_KEY,
@@ -18,7 +19,7 @@ from headrace_operator.api.names import (
 )
 from headrace_operator.api.spec import Limits, ServiceSpec, Tenants
 from headrace_operator.render.metadata import child
-from headrace_operator.runtimes.terms import contract
+from headrace_operator.runtimes.terms import change_of_terms, contract
 
 
 def config_map(
@@ -41,5 +42,5 @@ def config_map(
 
 def tenancy(tenants: Tenants, ready_replicas: int) -> dict[str, Any]:
     """The document that engines take as `--api-keys`. Without keys it says that nobody needs one."""
-    terms = asdict(contract(tenants, ready_replicas=ready_replicas))
+    terms = change_of_terms(asdict(Contract()), contract(tenants, ready_replicas=ready_replicas))
     return {"keys": dict(tenants.keys) or None, "tenants": terms}

@@ -20,9 +20,9 @@ from headrace_engine.server.api_keys import Tenancy
 from headrace_engine.server.json_body import parse_object
 from headrace_operator.api.spec import Limits, Runtime
 from headrace_operator.api.tenants_resource import MAX_TENANTS
-from headrace_operator.observe.admin import MAX_REPLY_BYTES, _difference
+from headrace_operator.observe.admin import MAX_REPLY_BYTES
 from headrace_operator.render.children import children
-from headrace_operator.runtimes.terms import contract
+from headrace_operator.runtimes.terms import change_of_terms, contract
 
 ROOT = typer.main.get_command(build())
 CONFIG = "/etc/headrace/"
@@ -113,7 +113,7 @@ def test_all_tenants_that_a_service_may_have_can_be_renamed_at_once():
         for letter in "ab"
     )
     limits = Limits(65_536, 4_194_304)
-    change = orjson.dumps(asdict(limits) | {"tenants": _difference(asdict(held), wanted)})
+    change = orjson.dumps(asdict(limits) | {"tenants": change_of_terms(asdict(held), wanted)})
     assert held.changed(parse_object(change, ADMIN_BODY)["tenants"]) == wanted
     assert len(orjson.dumps(asdict(held))) < MAX_REPLY_BYTES - 4096
 
