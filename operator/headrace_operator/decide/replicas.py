@@ -12,7 +12,7 @@ from headrace_operator.api.vocabulary import Action, Bound, Reason
 from headrace_operator.decide.decision import Decision, Rejection
 from headrace_operator.decide.demand import is_draining, needed_replicas
 from headrace_operator.decide.explain import missed_reason, missed_text, queue_text, use_text
-from headrace_operator.decide.feasibility import is_infeasible
+from headrace_operator.decide.feasibility import ALONE, is_infeasible
 from headrace_operator.decide.load import Load
 from headrace_operator.decide.pace import (
     enough_since_s,
@@ -147,13 +147,14 @@ def why_needed(situation: Situation, load: Load, fewer: int) -> str | None:
         return f"{fewer} would use {100 * load.kv_used_ratio * factor:.0f}% of the KV cache"
     if load.budget_used_ratio is not None and load.budget_used_ratio * factor > fit_share:
         return f"{fewer} would use {100 * load.budget_used_ratio * factor:.0f}% of the token budget"
+    if load.running_per_pod * factor <= ALONE:
+        return None
     return _why_needed_for_latency(load, factor, fewer) or _why_needed_once(situation, load, fewer)
 
 
 def _why_needed_for_latency(load: Load, factor: float, fewer: int) -> str | None:
     """ITL in proportion to the requests that run at once: no less than it really grows."""
-    runs_alone = (load.running_per_pod or 0.0) * factor <= 1
-    if load.itl_s is None or load.slo.itl_s is None or runs_alone:
+    if load.itl_s is None or load.slo.itl_s is None:
         return None
     expected_s = load.itl_s * factor
     return (

@@ -226,3 +226,7 @@ def test_what_so_few_replicas_once_failed_to_serve_is_remembered():
     assert "1 were too few at 360 tokens/s, now 350" in busy.rejections[-1].message
     quiet = window(**IDLE, generation_tokens=1000)
     assert decision(service(), recent=quiet, pods=pods, previous=previous).action is Action.SCALE_DOWN
+    alone = window(**{**IDLE, "running_per_pod": 0.5, "running_peak": 1.0})
+    assert decision(service(), recent=alone, pods=pods, previous=previous).action is Action.SCALE_DOWN, (
+        "one user may get more done alone than a crowd did in one pod of a busy machine"
+    )
