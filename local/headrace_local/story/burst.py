@@ -99,7 +99,7 @@ class _Ramp:
 
 def _seen(timeline: Timeline) -> str:
     done = "; ".join(map(str, timeline.applied)) or "no change at all"
-    return f"{done}; {timeline.view.ready_replicas} ready; last decision {timeline.view.decision}"
+    return f"{done}; {timeline.view.ready_replicas} ready; last decision {timeline.view.decision_text}"
 
 
 def _tell_relief(stage: Stage, records: Sequence[Record], relieved_at_s: float) -> None:

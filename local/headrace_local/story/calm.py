@@ -46,7 +46,7 @@ def calm(stage: Stage, base_url: str) -> Calmed:
             shrunk,
             timeout_s=TIMEOUT_S,
             look=stage.look("describe", f"infs/{stage.name}"),
-            seen=lambda: f"{timeline.view.replicas} replicas; last decision {timeline.view.decision}",
+            seen=lambda: f"{timeline.view.replicas} replicas; last decision {timeline.view.decision_text}",
         )
     finally:
         records = crowd.leave()

@@ -34,12 +34,14 @@ class LocalVenue:
     @property
     def tools(self) -> Tools:
         """The cluster's own kubectl and helm."""
+        path = self.cluster.binaries.directory
         return Tools(
             kubectl_command=(str(self.cluster.binaries["kubectl"]),),
             helm_command=(str(self.cluster.binaries["helm"]),),
             environment=self.cluster.environment(),
             typed="kubectl",
             typed_helm="helm",
+            typed_first=f"export KUBECONFIG={self.cluster.kubeconfig} PATH={path}:$PATH",
         )
 
     @property
@@ -55,8 +57,7 @@ class LocalVenue:
 
     def reader_steps(self, base_url: str) -> tuple[list[str], str]:
         """The cluster's kubectl and helm, for the reader's shell."""
-        path = self.cluster.binaries.directory
-        return [f"export KUBECONFIG={self.cluster.kubeconfig} PATH={path}:$PATH"], base_url
+        return [self.tools.typed_first], base_url
 
     @contextmanager
     def address(self, api: Api, namespace: str, name: str) -> Iterator[str]:

@@ -79,6 +79,13 @@ class ServiceView:
         return condition is not None and condition.status == "True"
 
     @property
+    def decision_text(self) -> str:
+        """The newest decision with what was considered and not done."""
+        if self.decision is None:
+            return "none"
+        return ", rather than ".join((str(self.decision), *self.decision.rejected))
+
+    @property
     def limits_text(self) -> str:
         """`max_num_seqs/max_num_batched_tokens`."""
         return "/".join("-" if limit is None else str(limit) for limit in self.limits)

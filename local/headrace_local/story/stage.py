@@ -84,8 +84,9 @@ class Stage:
         return self.api.service(self.namespace, self.name)
 
     def look(self, *arguments: str) -> str:
-        """A kubectl command for the reader, in the service's namespace."""
-        return " ".join((self.tools.typed, "-n", self.namespace, *arguments))
+        """A kubectl command for the reader, in the service's namespace, as pasted into a new shell."""
+        first = f"{self.tools.typed_first} && " if self.tools.typed_first else ""
+        return first + " ".join((self.tools.typed, "-n", self.namespace, *arguments))
 
     def until(
         self,

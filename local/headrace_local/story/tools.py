@@ -18,6 +18,8 @@ class Tools:
     typed: str
     """What a reader types for `kubectl_command`."""
     typed_helm: str
+    typed_first: str = ""
+    """What the reader's shell needs before it, to reach this cluster."""
 
     def kubectl(self, *arguments: str, stdin: str = "", timeout_s: float = 60.0) -> str:
         """Runs kubectl to its end; its output. Raises `StoryFailed` with what it said."""

@@ -1,6 +1,7 @@
 """The narrator, what it reads from a status, and how a wait ends: with a fake clock and a plain console."""
 
 import io
+from types import SimpleNamespace
 
 import pytest
 from rich.console import Console
@@ -9,6 +10,7 @@ from headrace_local.story.failure import StoryFailed
 from headrace_local.story.narrator import Narrator
 from headrace_local.story.service import ServiceView
 from headrace_local.story.stage import Stage
+from headrace_local.story.tools import Tools
 
 
 class Clock:
@@ -84,10 +86,16 @@ def test_a_wait_in_vain_says_what_was_expected_seen_and_where_to_look(narrator, 
     assert 105 <= clock.now_s < 106
 
 
+def test_a_command_to_look_with_works_in_a_shell_that_knows_no_cluster(narrator):
+    tools = Tools(("/bin/kubectl",), ("/bin/helm",), {}, "kubectl", "helm", "export KUBECONFIG=/there")
+    stage = Stage(venue=SimpleNamespace(tools=tools), api=None, narrator=narrator)
+    assert stage.look("get", "infs") == "export KUBECONFIG=/there && kubectl -n default get infs"
+
+
 def test_an_object_without_status_says_nothing_rather_than_zero():
     view = ServiceView.of({"spec": {}})
     assert (view.replicas, view.limits, view.decision, view.history) == (None, (None, None), None, ())
-    assert view.limits_text == "-/-"
+    assert (view.limits_text, view.decision_text) == ("-/-", "none")
     assert not view.is_true("Ready")
 
 
@@ -117,4 +125,5 @@ def test_a_status_is_read_as_written():
     assert view.is_true("Ready")
     assert str(view.condition("Ready")) == "Ready=True (Serving)"
     assert view.decision.rejected == ("ScaleDown (AtMin): at minReplicas 1",)
+    assert view.decision_text == "Hold (WithinTarget): fine, rather than ScaleDown (AtMin): at minReplicas 1"
     assert str(view.history[0]) == "ScaleUp (QueueTimeOverBudget): queue"
