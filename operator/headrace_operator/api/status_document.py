@@ -173,7 +173,7 @@ def tells_news(
         return False
     observed = live.get("observed")
     written_s = time_s(observed.get("at")) if isinstance(observed, Mapping) else None
-    return written_s is None or now_s - written_s >= refresh_s
+    return written_s is None or not 0 <= now_s - written_s < refresh_s
 
 
 def _lasting(document: Mapping[str, Any]) -> dict[str, Any]:

@@ -86,3 +86,10 @@ def test_another_s_hand_is_not_left_its_number_until_then():
         status = look(status, {}, later_s=later_s)
         reasons |= {found["reason"] for found in status["conditions"] if found["type"] == "Conflict"}
     assert reasons == {"ScaledAgain", "NoConflict"}
+
+
+def test_what_is_measured_is_written_on():
+    """Nothing else moves: the time of the last measurement alone says whether it is old."""
+    status = look({"desiredReplicas": 3}, {})
+    ahead = {**status, "observed": {**status["observed"], "at": FAR}}
+    assert look(ahead, {})["observed"]["at"] == status["observed"]["at"]
