@@ -44,14 +44,14 @@ def one_thread():
     torch.set_num_threads(1)
 
 
-@pytest.fixture(scope="module", params=["bfloat16", "float32"])
+@pytest.fixture(
+    scope="module", params=[("bfloat16", "auto"), ("float32", "auto"), ("bfloat16", "torch")], ids="-".join
+)
 def runner(request, tmp_path_factory):
     directory = tmp_path_factory.mktemp("wide")
     make_llama(directory, intermediate_size=1536)
-    runner = load(directory, dtype=request.param)
-    if runner.attention_backend != "native":
-        pytest.skip("torch's own attention makes no such promise")
-    return runner
+    dtype, backend = request.param
+    return load(directory, dtype=dtype, backend=backend)
 
 
 def told(served, name):

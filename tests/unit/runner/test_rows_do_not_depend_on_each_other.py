@@ -1,4 +1,4 @@
-"""A row's bits are its own: of products, of attention, and of log probabilities."""
+"""A row's bits are its own: of products, norms, gates, attention, and log probabilities."""
 
 import pytest
 import torch
@@ -10,6 +10,7 @@ from headrace_engine.runner.batch_invariance import batch_invariant, find_least_
 from headrace_engine.runner.kernels import AttentionRule
 from headrace_engine.runner.kernels.compile import CompileError
 from headrace_engine.runner.kernels.native import NativeKernels
+from headrace_engine.runner.kernels.reference import ReferenceKernels
 from headrace_engine.runner.kv_cache import KVCache, KVShape
 from headrace_engine.runner.linear import make_linear
 from headrace_engine.runner.logprobs import token_logprobs
@@ -58,33 +59,56 @@ def test_of_a_library_that_adds_up_backwards_where_rows_are_few(fewer, least):
             assert_rows_are_their_own(product, x)
 
 
-def attention(spans, rule, heads=9, kv_heads=3, width=64, size=32):
-    """What the native kernels say of one sequence in bfloat16, computed span by span."""
+def kernels_of(kind, cache, heads):
+    if kind is ReferenceKernels:
+        return ReferenceKernels(cache, heads)
     try:
-        kernels = NativeKernels(KVCache(KVShape(1, kv_heads, width, size, torch.bfloat16), 8), heads, 1)
+        return NativeKernels(cache, heads, 1)
     except CompileError as error:
         pytest.skip(f"no native kernels here: {error}")
+
+
+def attention(kind, spans, rule, dtype=torch.bfloat16, heads=9, kv_heads=3, width=64, size=32):
+    """What the kernels say of one sequence, computed span by span, each in blocks and a place of its own."""
+    kernels = kernels_of(kind, KVCache(KVShape(1, kv_heads, width, size, dtype), 8), heads)
     end = spans[-1].stop
-    qkv = normal(end, (heads + 2 * kv_heads) * width).bfloat16()
+    qkv = normal(end, (heads + 2 * kv_heads) * width).to(dtype)
     qkv[: end // 2, -1] = 0  # a sum of nothing shows whatever is added to it
     angles = normal(end, width // 2, seed=1)
     outs = []
     for span in spans:
-        batch = Batch.of((Row("r", span.start, range(len(span)), range(8), 1, Sampling()),), size)
         part = slice(span.start, span.stop)
-        rotation = Rotation(angles[part].cos().bfloat16(), angles[part].sin().bfloat16())
-        outs.append(kernels.attend(0, qkv[part].clone(), rotation, batch, rule))
+        mine, other = Row("r", span.start, range(len(span)), range(6), 1, Sampling()), len(span) % 4
+        beside = Row("beside", 0, range(other), range(6, 7), 1, Sampling())
+        batch = Batch.of((beside, mine) if other else (mine,), size)
+        before, before_angles = normal(other, qkv.shape[1], seed=2).to(dtype), normal(other, width // 2)
+        angles_of_all = torch.cat((before_angles, angles[part]))
+        rotation = Rotation(angles_of_all.cos().to(dtype), angles_of_all.sin().to(dtype))
+        outs.append(kernels.attend(0, torch.cat((before, qkv[part])), rotation, batch, rule)[other:])
     return torch.cat(outs)
 
 
+@pytest.mark.parametrize("kind", [NativeKernels, ReferenceKernels])
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float32])
 @pytest.mark.parametrize("step", [1, 2, 3, 5, 10, 11, 31, 64])
 @pytest.mark.parametrize(
     "rule", [AttentionRule(0.3), AttentionRule(0.3, window=17), AttentionRule(0.3, softcap=3.0)]
 )
-def test_of_attention_however_a_prompt_is_cut(rule, step):
-    whole = attention([range(150)], rule)
+def test_of_attention_however_a_prompt_is_cut(kind, rule, step, dtype):
+    whole = attention(kind, [range(150)], rule, dtype)
     spans = [range(first, min(first + step, 150)) for first in range(0, 150, step)]
-    assert torch.equal(attention(spans, rule), whole)
+    assert torch.equal(attention(kind, spans, rule, dtype), whole)
+
+
+@pytest.mark.parametrize("kind", [NativeKernels, ReferenceKernels])
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float32])
+@pytest.mark.parametrize("width", [96, 577])
+def test_of_norms_and_gates_in_any_number_of_rows(kind, dtype, width):
+    kernels = kernels_of(kind, KVCache(KVShape(1, 1, 16, 16, dtype), 1), 1)
+    x, weight, gates = (normal(*shape).to(dtype) for shape in ((100, width), (width,), (100, 2 * width)))
+    assert_rows_are_their_own(lambda rows: kernels.add_rms_norm(rows.clone(), None, weight, 1e-5), x)
+    for activation in ("silu", "gelu_tanh"):
+        assert_rows_are_their_own(lambda rows, name=activation: kernels.gate(rows.contiguous(), name), gates)
 
 
 def test_of_log_probabilities_whichever_threads_share_a_row():

@@ -1,4 +1,9 @@
-"""The kernels in plain torch; attention gathers a sequence's blocks, then calls torch's own once per row."""
+"""The kernels in plain torch; attention gathers a sequence's blocks, then calls torch's own once per tile.
+
+A library adds up in an order that depends on shapes. Tiles begin at fixed positions of the sequence and are
+filled up with zeros, so that a token's shapes follow from its position alone: it is computed the same to the
+last bit however its prompt is cut.
+"""
 
 from typing import Final
 
@@ -10,6 +15,9 @@ from headrace_engine.runner.batch import Batch
 from headrace_engine.runner.kernels import Activation, AttentionRule
 from headrace_engine.runner.kv_cache import KVCache
 from headrace_engine.runner.rope import Rotation, rotate
+
+_TILE = 8
+"""Positions. A decode computes as many queries to keep one; a prompt makes a call for each so many."""
 
 
 class ReferenceKernels:
@@ -56,14 +64,12 @@ class ReferenceKernels:
             blocks = batch.block_tables[row].long()
             self._store(layer, key[tokens], value[tokens], blocks, context)
             used = blocks[: -(-context // self._cache.shape.block_size)]
-            # In float32 sums hardly depend on how many tokens are computed together: a resumed request, whose
-            # tokens are, says what it would have said.
             out[tokens] = _attend_row(
-                query[tokens].float(),
-                keys[used].permute(1, 0, 3, 2).flatten(1, 2)[:, :context].float(),
-                values[used].transpose(0, 1).flatten(1, 2)[:, :context].float(),
+                query[tokens].transpose(0, 1),
+                keys[used].permute(1, 0, 3, 2).flatten(1, 2)[:, :context],
+                values[used].transpose(0, 1).flatten(1, 2)[:, :context],
                 rule,
-            )
+            ).transpose(0, 1)
         return out.flatten(1)
 
     def _store(self, layer: int, key: Tensor, value: Tensor, blocks: Tensor, context: int) -> None:
@@ -75,31 +81,47 @@ class ReferenceKernels:
 
 
 def _attend_row(query: Tensor, keys: Tensor, values: Tensor, rule: AttentionRule) -> Tensor:
-    """`query` [new, heads, width] against `keys` and `values` [kv_heads, context, width].
+    """`query` [heads, new, width], the last tokens of `keys` and `values` [kv_heads, context, width].
 
-    The query heads that share a KV head become query rows: no key is repeated.
+    Returns [heads, new, width].
     """
-    new, heads, width = query.shape
-    kv_heads, context, _ = keys.shape
-    group = heads // kv_heads
-    rows = query.reshape(new, kv_heads, group, width).permute(1, 2, 0, 3).flatten(1, 2)
-    seen = _seen(new, context, rule.window)
-    mask = None if seen is None else seen.repeat(group, 1)
+    end, new = keys.shape[1], query.shape[1]
+    start = end - new
+    first, last = start // _TILE * _TILE, -(-end // _TILE) * _TILE
+    query = _placed(query, start - first, last - first)
+    keys, values = _placed(keys, 0, last), _placed(values, 0, last)
+    tiles = [
+        _attend_tile(
+            query[:, at - first : at - first + _TILE], keys[:, : at + _TILE], values[:, : at + _TILE], rule
+        )
+        for at in range(first, last, _TILE)
+    ]
+    return torch.cat(tiles, dim=1)[:, start - first : end - first]
+
+
+def _placed(x: Tensor, at: int, length: int) -> Tensor:
+    """`x` among zeros, in float32 and always in one layout: sums may depend on that too."""
+    placed = x.new_zeros(len(x), length, x.shape[-1], dtype=torch.float32)
+    placed[:, at : at + x.shape[1]] = x
+    return placed
+
+
+def _attend_tile(query: Tensor, keys: Tensor, values: Tensor, rule: AttentionRule) -> Tensor:
+    """The query heads that share a KV head become query rows: no key is repeated."""
+    kv_heads, group = len(keys), len(query) // len(keys)
+    rows = query.reshape(kv_heads, group * _TILE, -1)
+    mask = _seen(keys.shape[1], rule.window).repeat(group, 1)
     if rule.softcap is None:
         out = functional.scaled_dot_product_attention(
             rows[None], keys[None], values[None], attn_mask=mask, scale=rule.scale
         )
     else:
         scores = rule.softcap * torch.tanh(rows @ keys.mT * rule.scale / rule.softcap)
-        if mask is not None:
-            scores = scores.masked_fill(~mask, float("-inf"))
-        out = scores.softmax(-1) @ values
-    return out.view(kv_heads, group, new, width).permute(2, 0, 1, 3).reshape(new, heads, width)
+        out = (scores.masked_fill(~mask, float("-inf")).softmax(-1) @ values)[None]
+    return out.reshape(len(query), _TILE, -1)
 
 
-def _seen(new: int, context: int, window: int | None) -> Tensor | None:
-    """Which positions each of the last `new` tokens sees, [new, context]; None where each sees all."""
-    if new == 1 and (window is None or window >= context):
-        return None
-    seen = torch.ones(new, context, dtype=torch.bool).tril(context - new)
-    return seen if window is None else seen.triu(context - new - window + 1)
+def _seen(context: int, window: int | None) -> Tensor:
+    """Which positions each of the last tile's tokens sees, [tile, context]."""
+    seen = torch.ones(_TILE, context, dtype=torch.bool).tril(context - _TILE)
+    return seen if window is None else seen.triu(context - _TILE - window + 1)
