@@ -65,7 +65,8 @@ def answered(
 
 def _obstacle(asked: str, advised: Advice | None, mandate: Mandate, spec: ServiceSpec) -> str | None:
     if advised is None:
-        return f"{APPROVE_ANNOTATION} is {asked!r}, and nothing is recommended: no mode is Recommend"
+        why = "no mode is Recommend, or spec.replicas pins what it is about"
+        return f"{APPROVE_ANNOTATION} is {asked!r}, and nothing is recommended: {why}"
     decision, is_open = advised.decision, not mandate.permits(advised.decision)
     if asked not in {NEXT, advised.identity} or (asked != NEXT and not (decision.is_change and is_open)):
         now = f"{advised.identity}: {decision.action}" if decision.is_change and is_open else "none to apply"

@@ -56,19 +56,20 @@ def assemble(
         good_template=good_template,
         autoscalers=autoscalers,
         scaled_by=scaled_by(_metadata(children.get(DEPLOYMENTS.kind)).get("managedFields")),
-        approve=_annotation(service, APPROVE_ANNOTATION),
+        approve=_annotation(service, APPROVE_ANNOTATION) or None,
         is_paused=_is_paused(service),
     )
 
 
 def _is_paused(service: Mapping[str, Any]) -> bool:
-    return (_annotation(service, PAUSED_ANNOTATION) or "false").lower() != "false"
+    text = _annotation(service, PAUSED_ANNOTATION)
+    return text is not None and text.lower() != "false"
 
 
 def _annotation(service: Mapping[str, Any], name: str) -> str | None:
     annotations = _metadata(service).get("annotations")
     text = annotations.get(name) if isinstance(annotations, Mapping) else None
-    return text if isinstance(text, str) and text else None
+    return text if isinstance(text, str) else None
 
 
 def _metadata(obj: Mapping[str, Any] | None) -> Mapping[str, Any]:

@@ -33,7 +33,7 @@ def seen(annotations, children=None):
         ("yes", True),
         ("false", False),
         ("False", False),
-        ("", False),
+        ("", True),
         (1, False),
     ],
 )
