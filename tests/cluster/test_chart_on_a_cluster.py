@@ -139,7 +139,10 @@ def test_the_policies_mean_what_they_say(installed: Cluster) -> None:
     """The API server checks the types of every expression and warns of what can never hold."""
     names = [
         f"headrace-operator-{SYSTEM}-{part}"
-        for part in ("children", "services", "accounts", "pod-templates", "pods")
+        for part in (
+            *("children", "services", "selectors", "network-policies"),
+            *("accounts", "pod-templates", "pods"),
+        )
     ]
 
     def checked(name: str) -> Object | None:
@@ -197,10 +200,31 @@ def test_a_child_is_named_after_its_service(installed: Cluster, rendered: dict[s
             as_operator(installed, manifest, dry_run=True)
 
 
-def test_no_service_leads_to_pods_of_others(installed: Cluster, rendered: dict[str, Object]) -> None:
-    rendered["Service"]["spec"]["selector"] = {"app": "database"}
+DATABASE = {"matchLabels": {"app": "database"}}
+
+
+@pytest.mark.parametrize(
+    ("kind", "field", "selector"),
+    [
+        ("NetworkPolicy", "podSelector", {}),
+        ("NetworkPolicy", "podSelector", DATABASE),
+        ("PodDisruptionBudget", "selector", {}),
+        ("PodDisruptionBudget", "selector", DATABASE),
+        ("Deployment", "selector", DATABASE),
+        ("Service", "selector", DATABASE["matchLabels"]),
+    ],
+)
+def test_no_child_is_about_pods_of_others(
+    installed: Cluster, rendered: dict[str, Object], kind: str, field: str, selector: Object
+) -> None:
+    """It would take their requests, open them to everybody, or keep their nodes from being drained."""
+    made = json.loads(json.dumps(rendered[kind]).replace('"chat', '"another'))
+    as_operator(installed, made, dry_run=True)
+    made["spec"][field] = selector
+    if kind == "Deployment":
+        made["spec"]["template"]["metadata"]["labels"] |= {"app": "database"}
     with pytest.raises(ClusterError, match="pods of its own service"):
-        as_operator(installed, rendered["Service"], dry_run=True)
+        as_operator(installed, made, dry_run=True)
 
 
 def test_no_account_of_an_engine_has_a_token(installed: Cluster, rendered: dict[str, Object]) -> None:
