@@ -94,6 +94,10 @@ class Account:
         states = (Status.RUNNING, Status.LOADING)
         return Counter(request.tenant for request in self.live.values() if request.status in states)
 
+    def num_step_keys(self) -> int:
+        """How many step keys run."""
+        return len({request.step_key for request in self._scheduler._life.running} - {""})
+
     def check_plan(self, plan: Plan, running: Counter[str], keys: int) -> None:
         """A plan made while that many ran, of each tenant and of step keys, keeps within the limits."""
         limits, contract = self._scheduler.limits, self._scheduler.tenants.contract
@@ -109,7 +113,7 @@ class Account:
         assert all(len(row.token_ids) - max(0, row.sampled_rows - 1) <= cap for row in rows)
         partial = [row for row in rows if not row.sampled_rows and not self._ends(row)]
         assert len(partial) <= (limits.max_num_partial_prefills or len(partial))
-        assert self._scheduler._life.running.num_keys <= max(limits.max_step_keys or 99, keys)
+        assert self.num_step_keys() <= max(limits.max_step_keys or 99, keys)
         if self.live and not self.leases and not self._scheduler._life.running.loads:
             assert rows, "a step with work computes at least one token"
         if plan.hold is Hold.PREEMPTION:

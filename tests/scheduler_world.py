@@ -166,9 +166,9 @@ class SchedulerWorld:
 
     def _plan(self) -> Plan:
         self._expire()
-        account, life = self.account, self.scheduler._life
+        account = self.account
         before = {key: request.computed_tokens for key, request in account.live.items()}
-        running, keys = account.running(), life.running.num_keys
+        running, keys = account.running(), account.num_step_keys()
         plan = self.scheduler.schedule(self.now_s)
         account.check_plan(plan, running, keys)
         self.num_steps += bool(plan.rows)

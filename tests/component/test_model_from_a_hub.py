@@ -62,7 +62,7 @@ def test_a_model_is_downloaded_checked_and_served(hub, models):
     assert not any(path.is_symlink() for path in directory.iterdir())
     runner = ModelRunner.load(directory, dtype="float32", num_blocks=8, max_model_len=256)
     assert runner.vocab_size == 1024
-    assert Tokenizer.load(directory).has_chat_template
+    assert Tokenizer.load(directory).apply_chat_template([{"role": "user", "content": "hi"}])
 
 
 def test_only_what_is_needed_is_downloaded(hub):

@@ -65,11 +65,6 @@ class Running:
         """
         return not (key and max_keys) or key in self._keys or len(self._keys) < max_keys
 
-    @property
-    def num_keys(self) -> int:
-        """How many step keys run."""
-        return len(self._keys)
-
     def num_of(self, tenant: str) -> int:
         """How many requests of a tenant run."""
         return self._tenants[tenant]

@@ -80,10 +80,6 @@ class Tokenizer:
             )
         return cls(plain, controlled, ChatTemplate(source) if source else None)
 
-    @property
-    def has_chat_template(self) -> bool:
-        return self._template is not None
-
     def encode(self, text: str, *, add_special_tokens: bool = True) -> list[int]:
         """The ids of a text from outside, with what the model expects around every text (a beginning
         token, say) unless that is unwanted.
