@@ -51,6 +51,9 @@ def retry_after(error: Exception, *, failures: int, chance: float) -> Retry:
             return Retry("Forbidden", FORBIDDEN_S)
         case KubeError() if error.is_invalid:
             return Retry("Invalid", backoff_s)
+        case KubeError() if error.is_not_found:
+            # As where a service was deleted while it was worked on: nothing is wrong with the server.
+            return Retry("NotFound", backoff_s)
         case KubeError():
             return Retry("ServerError", max(backoff_s, error.retry_after_s or 0.0))
         case _:

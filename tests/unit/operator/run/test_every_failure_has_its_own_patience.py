@@ -33,6 +33,7 @@ def kube(status: int, message: str = "", **more: float) -> KubeError:
         (kube(429, retry_after_s=30.0), 0, Retry("ServerError", 30.0)),
         (kube(429, retry_after_s=1.0), 4, Retry("ServerError", 16.0)),
         (kube(500), 0, Retry("ServerError", 1.0)),
+        (kube(404), 0, Retry("NotFound", 1.0)),
         (ZeroDivisionError(), 0, Retry("Bug", 1.0, is_bug=True)),
     ],
 )
