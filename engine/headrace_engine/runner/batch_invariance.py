@@ -17,6 +17,8 @@ Linear = Callable[[Tensor], Tensor]
 
 _BLOCK_ROWS = 16
 _LEAST_ROWS = (1, 2, _BLOCK_ROWS)
+DISTINCT_ROWS = 251
+"""Of weights that are made up; prime, so that no block of a layout holds the same as the next."""
 _COUNTS = (1, 2, 3, 5, 8, 13, 16, 17, 31, 48)
 _ALL_ROWS = range(64, 513)
 _ALL_WORK = 1 << 31
@@ -63,10 +65,15 @@ def _rounding_alone(shape: tuple[int, int], rows: int, dtype: torch.dtype) -> tu
     outputs, inputs = shape
     generator = torch.Generator().manual_seed(0)
     half = torch.randperm(inputs // 2, generator=generator)
-    some = torch.randn(min(outputs, 256), inputs, generator=generator).to(dtype)
+    some = torch.randn(min(outputs, DISTINCT_ROWS), inputs, generator=generator).to(dtype)
     spread = torch.exp2(torch.randint(-6, 7, (inputs,), generator=generator))
     x = (torch.randn(rows, inputs, generator=generator) * spread).to(dtype)
     some[:, len(half) :] = 0
     some[:, len(half) : 2 * len(half)] = -some[:, half]
     x[:, len(half) : 2 * len(half)] = x[:, half]
-    return some.repeat(-(-outputs // len(some)), 1)[:outputs].contiguous(), x
+    return of_few_rows(some, outputs), x
+
+
+def of_few_rows(some: Tensor, rows: int) -> Tensor:
+    """A weight of that many rows: to draw each of a vocabulary would take longer than to load the model."""
+    return some[torch.arange(rows) % len(some)]
