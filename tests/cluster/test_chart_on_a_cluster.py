@@ -2,14 +2,14 @@
 
 import copy
 import json
-import subprocess
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
+from eventually import eventually
+from pod_wishes import WISHES, hub_token
 
 from headrace_local.cluster import Cluster
 from headrace_local.dev_runtime import runtime_class
@@ -60,12 +60,9 @@ def _wait_for_the_policies(cluster: Cluster) -> None:
     owner = {"apiVersion": "headrace.dev/v1alpha1", "kind": "InferenceService", "name": "p", "uid": "p"}
     owned = config_map("probe")
     owned["metadata"]["ownerReferences"] = [{**owner, "controller": True, "blockOwnerDeletion": True}]
-    deadline_s = time.monotonic() + 60
-    while time.monotonic() < deadline_s:
-        if _refusal(cluster, config_map("probe")) and "RESTMapping" not in _refusal(cluster, owned):
-            return
-        time.sleep(0.2)
-    pytest.fail("the admission policies did not take effect")
+    eventually(
+        lambda: _refusal(cluster, config_map("probe")) and "RESTMapping" not in _refusal(cluster, owned)
+    )
 
 
 def _refusal(cluster: Cluster, manifest: Object) -> str:
@@ -108,9 +105,11 @@ def rendered(service: ServiceSpec) -> dict[str, Object]:
     return {manifest["kind"]: copy.deepcopy(manifest) for manifest in made}
 
 
-def can(cluster: Cluster, verb: str, resource: str, namespace: str = NAMESPACE) -> bool:
+def can(
+    cluster: Cluster, verb: str, resource: str, namespace: str = NAMESPACE, *, who: str = OPERATOR
+) -> bool:
     try:
-        answer = cluster.kubectl("auth", "can-i", verb, resource, "-n", namespace, f"--as={OPERATOR}")
+        answer = cluster.kubectl("auth", "can-i", verb, resource, "-n", namespace, f"--as={who}")
     except ClusterError:
         return False
     return answer.strip().endswith("yes")
@@ -151,10 +150,7 @@ def test_the_policies_mean_what_they_say(installed: Cluster) -> None:
         return status if status.get("observedGeneration") == policy["metadata"]["generation"] else None
 
     for name in names:
-        deadline_s = time.monotonic() + 60
-        while (status := checked(name)) is None and time.monotonic() < deadline_s:
-            time.sleep(0.2)
-        assert status is not None, f"{name} was not checked"
+        status = eventually(lambda name=name: checked(name))
         assert (status.get("typeChecking") or {}).get("expressionWarnings", []) == []
 
 
@@ -251,45 +247,6 @@ def test_an_account_that_the_platform_gave_a_secret_is_still_ours_to_keep(
         as_operator(installed, account | {"secrets": [secret, {"name": "admin"}]}, dry_run=True)
 
 
-Change = Callable[[Object, Object], object]
-SECRET_VARIABLE = {"name": "X", "valueFrom": {"secretKeyRef": {"name": "s", "key": "k"}}}
-FOREIGN_VARIABLE = {"name": "X", "valueFrom": {"configMapKeyRef": {"name": "other", "key": "k"}}}
-
-
-def hub_token(*, name: str = "HF_TOKEN", key: str = "HF_TOKEN") -> Object:
-    return {"name": name, "valueFrom": {"secretKeyRef": {"name": "hub", "key": key}}}
-
-
-HOSTILE: dict[str, Change] = {
-    "another ServiceAccount": lambda pod, _: pod.update(serviceAccountName="admin"),
-    "a token": lambda pod, _: pod.update(automountServiceAccountToken=True),
-    "the host's network": lambda pod, _: pod.update(hostNetwork=True),
-    "the host's processes": lambda pod, _: pod.update(hostPID=True),
-    "a chosen node": lambda pod, _: pod.update(nodeName="n"),
-    "a host port": lambda _, main: main["ports"][0].update(hostPort=8000),
-    "the host's files": lambda pod, _: pod["volumes"].append({"name": "h", "hostPath": {"path": "/"}}),
-    "a Secret mounted": lambda pod, _: pod["volumes"].append({"name": "s", "secret": {"secretName": "s"}}),
-    "a projected token": lambda pod, _: pod["volumes"].append(
-        {"name": "t", "projected": {"sources": [{"serviceAccountToken": {"path": "t"}}]}}
-    ),
-    "another ConfigMap": lambda pod, _: pod["volumes"].append({"name": "c", "configMap": {"name": "other"}}),
-    "a Secret in the environment": lambda _, main: main["env"].append(SECRET_VARIABLE),
-    "another key as the hub's token": lambda _, main: main["env"].append(hub_token(key="password")),
-    "the hub's token under another name": lambda _, main: main["env"].append(hub_token(name="X")),
-    "another ConfigMap in the environment": lambda _, main: main["env"].append(FOREIGN_VARIABLE),
-    "a whole Secret in the environment": lambda _, main: main.update(envFrom=[{"secretRef": {"name": "s"}}]),
-    "root": lambda pod, _: pod["securityContext"].update(runAsUser=0),
-    "root in the container": lambda _, main: main["securityContext"].update(runAsUser=0),
-    "privilege": lambda _, main: main["securityContext"].update(
-        privileged=True, allowPrivilegeEscalation=True
-    ),
-    "a capability": lambda _, main: main["securityContext"]["capabilities"].update(add=["SYS_ADMIN"]),
-    "no seccomp": lambda pod, _: pod["securityContext"].update(seccompProfile={"type": "Unconfined"}),
-    "an unbounded init container": lambda pod, _: pod.update(initContainers=[{"name": "i", "image": "i"}]),
-    "the cluster's own priority": lambda pod, _: pod.update(priorityClassName="system-node-critical"),
-}
-
-
 def test_the_hub_s_token_is_the_one_key_of_a_secret_that_a_pod_may_read(
     installed: Cluster, rendered: dict[str, Object]
 ) -> None:
@@ -298,13 +255,13 @@ def test_the_hub_s_token_is_the_one_key_of_a_secret_that_a_pod_may_read(
     as_operator(installed, deployment, dry_run=True)
 
 
-@pytest.mark.parametrize("wish", HOSTILE)
+@pytest.mark.parametrize("wish", WISHES)
 def test_a_pod_template_with_more_than_an_engine_needs_is_denied(
     installed: Cluster, rendered: dict[str, Object], wish: str
 ) -> None:
     deployment = rendered["Deployment"]
     pod = deployment["spec"]["template"]["spec"]
-    HOSTILE[wish](pod, pod["containers"][0])
+    WISHES[wish](pod, pod["containers"][0])
     with pytest.raises(ClusterError, match="engine pods"):
         as_operator(installed, deployment, dry_run=True)
 
@@ -383,16 +340,4 @@ def test_every_example_is_accepted_to_the_last_field(installed: Cluster) -> None
 def test_the_built_in_roles_reach_inference_services(installed: Cluster) -> None:
     bound = ("create", "rolebinding", "ann", "--clusterrole=edit", "--user=ann", "-n", NAMESPACE)
     installed.kubectl(*bound)
-    deadline_s = time.monotonic() + 60
-    answer = ""
-    while answer != "yes" and time.monotonic() < deadline_s:
-        command = ["auth", "can-i", "create", "inferenceservices.headrace.dev", "-n", NAMESPACE, "--as=ann"]
-        done = subprocess.run(
-            [installed.binaries["kubectl"], *command],
-            check=False,
-            capture_output=True,
-            text=True,
-            env=installed.environment(),
-        )
-        answer = done.stdout.strip()
-    assert answer == "yes"
+    eventually(lambda: can(installed, "create", "inferenceservices.headrace.dev", who="ann"))
