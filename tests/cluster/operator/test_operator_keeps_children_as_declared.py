@@ -133,15 +133,26 @@ def test_a_service_made_again_under_its_name_gets_children_of_its_own(namespace,
     eventually(adopted)
 
 
-@pytest.mark.parametrize(("kind", "name"), [("configmap", "chat-engine"), ("service", "chat")])
-def test_an_object_of_a_child_s_name_that_is_not_ours_stays_untouched(namespace, operator, kind, name):
-    namespace.kubectl(
-        *(
-            ("create", "configmap", name, "--from-literal=theirs=yes")
-            if kind == "configmap"
-            else ("create", "service", "clusterip", name, "--tcp=9:9")
-        )
-    )
+THEIRS = {"matchLabels": {"app": "theirs"}}
+OF_ANOTHER = {
+    "serviceaccount": ("v1", "ServiceAccount", {}),
+    "networkpolicy": ("networking.k8s.io/v1", "NetworkPolicy", {"spec": {"podSelector": THEIRS}}),
+    "configmap": ("v1", "ConfigMap", {"data": {"theirs": "yes"}}),
+    "service": ("v1", "Service", {"spec": {"ports": [{"port": 9}]}}),
+    "poddisruptionbudget": ("policy/v1", "PodDisruptionBudget", {"spec": {"selector": THEIRS}}),
+}
+
+
+@pytest.mark.parametrize("kind", OF_ANOTHER)
+def test_an_object_of_a_child_s_name_that_is_not_ours_stays_untouched(namespace, operator, kind):
+    """It has no label, so that nothing tells of it before a child is to be made."""
+    api_version, word, content = OF_ANOTHER[kind]
+    name = "chat" if kind == "service" else "chat-engine"
+    theirs = {"apiVersion": api_version, "kind": word, "metadata": {"name": name}, **content}
+    namespace.objects.create(namespace.name, theirs)
+    if kind == "poddisruptionbudget":
+        # Kubernetes' own controller writes its status once.
+        eventually(lambda: namespace.get(kind, name)["status"].get("observedGeneration"))
     before = namespace.get(kind, name)
     namespace.apply(service())
 
