@@ -73,13 +73,18 @@ class Rates:
             self._sweep(contract, now_s)
         return None
 
-    def agree(self, before: Contract, now_s: float) -> None:
-        """Other rates hold from now on: until now, what was taken flowed back at those of `before`."""
+    def agree(self, before: Contract, after: Contract, now_s: float) -> None:
+        """Other rates hold from now on: until now, what was taken flowed back at those of `before`.
+
+        A tenant that spreads its calls has taken as much of every replica: of more of them, less of each. So
+        a bucket stays as full as it was.
+        """
         for (tenant, of), bucket in self._buckets.items():
             if (rate := _rates(before, tenant).get(of)) is not None:
                 bucket.drain(rate, now_s)
+            bucket.taken *= before.replicas / after.replicas
 
-    def settle(self, tenant: str, *, requests: int = 0, tokens: int = 0) -> None:
+    def settle(self, tenant: str, *, requests: float = 0, tokens: float = 0) -> None:
         """Give back what was taken and not used."""
         for of, unused in ((Metered.REQUESTS, requests), (Metered.TOKENS, tokens)):
             if (bucket := self._buckets.get((tenant, of))) is not None:

@@ -67,7 +67,7 @@ class Engine:
         self._ended.set()
         self._read.set()
         self._rules = rules
-        self._metering = Metering(clock)
+        self._metering = Metering(clock, rules.contract.replicas)
         link.listen(self._receive, self._fail)
         link.open(rules, enable_prefix_caching=enable_prefix_caching)
 
@@ -129,7 +129,7 @@ class Engine:
     async def set_rules(self, rules: Rules, *, new_policy: bool) -> None:
         """Active from the step after this returns, all of them or none."""
         await self._link.set_rules(rules, new_policy=new_policy)
-        self._metering.agree(self._rules.contract)
+        self._metering.agree(self._rules.contract, rules.contract)
         self._rules = rules
 
     def allowances(self, tenant: str) -> dict[str, str]:

@@ -25,6 +25,8 @@ class _Open:
     """1 for the first of its answer."""
     prompt_tokens: int
     most_output_tokens: int
+    replicas: int
+    """Among which the rate was divided when it was taken from."""
     was_scheduled: bool = False
 
     @property
@@ -35,8 +37,9 @@ class _Open:
 class Metering:
     """Lives on the event loop. What it remembers is bounded by what is in flight."""
 
-    def __init__(self, clock: Callable[[], float]) -> None:
+    def __init__(self, clock: Callable[[], float], replicas: int = 1) -> None:
         self._clock = clock
+        self._replicas = replicas
         self._rates = Rates()
         self._open: dict[str, _Open] = {}
 
@@ -51,6 +54,7 @@ class Metering:
                 requests=int(number == 0),
                 prompt_tokens=0 if request.leader else len(request.prompt_token_ids),
                 most_output_tokens=request.max_tokens,
+                replicas=contract.replicas,
             )
             for number, request in enumerate(requests)
         }
@@ -60,9 +64,10 @@ class Metering:
             self._open |= opened
         return refused
 
-    def agree(self, before: Contract) -> None:
+    def agree(self, before: Contract, after: Contract) -> None:
         """Other terms hold from now on."""
-        self._rates.agree(before, self._clock())
+        self._rates.agree(before, after, self._clock())
+        self._replicas = after.replicas
 
     def observe(self, report: StepReport) -> None:
         """Settle what has ended."""
@@ -70,7 +75,7 @@ class Metering:
             return
         for request, _ in report.rejected:
             if (part := self._open.pop(request.request_id, None)) is not None:
-                self._rates.settle(part.tenant, requests=part.requests, tokens=part.tokens)
+                self._give_back(part, requests=part.requests, tokens=part.tokens)
         for event in report.events:
             if isinstance(event, Scheduled) and event.request_id in self._open:
                 self._open[event.request_id].was_scheduled = True
@@ -87,7 +92,12 @@ class Metering:
     def _end(self, event: Finished) -> None:
         if (part := self._open.pop(event.request_id, None)) is not None:
             used = part.prompt_tokens + event.output_tokens if part.was_scheduled else 0
-            self._rates.settle(part.tenant, tokens=max(0, part.tokens - used))
+            self._give_back(part, tokens=max(0, part.tokens - used))
+
+    def _give_back(self, part: _Open, *, requests: int = 0, tokens: int = 0) -> None:
+        """As much of it as it is now: a replica more has made less of what was taken."""
+        now = part.replicas / self._replicas
+        self._rates.settle(part.tenant, requests=now * requests, tokens=now * tokens)
 
 
 def _told(allowance: Allowance) -> dict[str, str]:

@@ -89,13 +89,23 @@ def test_a_changed_rate_holds_for_what_was_taken_before():
 
 
 def test_until_a_rate_changes_what_was_taken_flows_back_as_it_did():
-    """One pod becomes six: nobody pays for the minute that it waited while there was one."""
     rates = Rates()
     let_through(rates, REQUESTS, [0.0] * 6)
-    rates.agree(REQUESTS, 50.0)
-    of_six = Contract(REQUESTS.items, replicas=6)
-    assert rates.take(of_six, "acme", 1, 50.0).retry_after_s == pytest.approx(60.0)
-    assert let_through(rates, of_six, [109.9, 110.0]) == [False, True]
+    slower = Contract({"acme": Terms(requests_per_minute=1)})
+    rates.agree(REQUESTS, slower, 50.0)
+    assert rates.take(slower, "acme", 1, 50.0).retry_after_s == pytest.approx(60.0)
+    assert let_through(rates, slower, [109.9, 110.0]) == [False, True]
+
+
+@pytest.mark.parametrize("replicas", [1, 2, 3, 6])
+def test_who_has_used_up_its_rate_waits_for_no_longer_when_replicas_come_or_go(replicas):
+    two, other = (Contract(TOKENS.items, replicas=number) for number in (2, replicas))
+    rates = Rates()
+    rates.take(two, "acme", 300, 0.0)
+    rates.agree(two, other, 0.0)
+    [left] = rates.allowances(other, "acme", 0.0)
+    assert (left.remaining, left.reset_s) == (0.0, 60.0)
+    assert rates.take(other, "acme", 10, 0.0).retry_after_s == pytest.approx(replicas)
 
 
 def test_tenants_with_full_buckets_are_forgotten():
@@ -139,7 +149,8 @@ def test_through_all_changes_of_replicas_what_is_left_is_what_flowed_back(stretc
     rates, now_s, taken, before = Rates(), 0.0, 0.0, TOKENS
     for replicas, stretch_s, tokens in stretches:
         contract = Contract(TOKENS.items, replicas=replicas)
-        rates.agree(before, now_s)
+        rates.agree(before, contract, now_s)
+        taken *= before.replicas / replicas
         now_s, before = now_s + stretch_s, contract
         taken = max(0.0, taken - contract.part_of(600) * stretch_s / 60)
         [left] = rates.allowances(contract, "acme", now_s)

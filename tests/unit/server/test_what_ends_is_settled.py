@@ -1,5 +1,7 @@
 """What an answer takes of its tenant's rates, and what of it is given back however it ends."""
 
+from dataclasses import replace
+
 import pytest
 
 from headrace_engine.core.contract import Contract, Terms
@@ -70,6 +72,19 @@ def test_an_answer_that_the_engine_refuses_was_none(metering):
     full = Rejection("queue_full_requests", "The queue is full.")
     metering.observe(report(rejected=tuple((request, full) for request in requests)))
     assert left(metering) == (10, 1000)
+
+
+@pytest.mark.parametrize("replicas", [1, 5])
+def test_what_is_given_back_is_what_it_is_after_replicas_came_or_went(replicas):
+    metering = Metering(lambda: 7.0, replicas=2)
+    before, after = (Contract(RATES.items, replicas=number) for number in (2, replicas))
+    kept, given_back = answer(), [replace(request, request_id="later") for request in answer()]
+    for requests in (kept, given_back):
+        metering.take(before, requests)
+    metering.agree(before, after)
+    metering.observe(report(Finished("later", FinishReason.ABORT)))
+    left_tokens = metering.headers(after, "acme")["x-ratelimit-remaining-tokens"]
+    assert left_tokens == str((1000 - 2 * 150) // replicas)
 
 
 def test_what_was_refused_by_its_rate_and_what_has_none_is_not_remembered(metering):
