@@ -50,7 +50,7 @@ def conflict(
     return _by_hand(observation, previous, deployment, now_s=now_s)
 
 
-def found(observation: Observation, present: Conflict | None) -> Finding:
+def finding(observation: Observation, present: Conflict | None) -> Finding:
     """Condition Conflict."""
     kind = ConditionType.CONFLICT
     if present is not None:

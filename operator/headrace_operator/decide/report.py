@@ -49,7 +49,7 @@ def conditions_of(
         conditions.slo_met(spec, _attainment_ratio(situation, observation)),
         slo_feasible(spec.slo, situation.load, situation.previous),
         *conditions.controllers_active(spec, mandate, situation.blindness, situation.conflict),
-        conflict.found(observation, situation.conflict),
+        conflict.finding(observation, situation.conflict),
     )
     return conditions.timed(found, situation.previous, now_s=situation.now_s)
 
