@@ -258,7 +258,7 @@ def serve(
     Each flag is a variable too, --max-num-seqs as HEADRACE_MAX_NUM_SEQS, and a key of --config.
     Without public keys and without a token file the admin port is not opened.
     """
-    from headrace_engine.server.admin_auth import AdminCredentials
+    from headrace_engine.server.admin_credentials import AdminCredentials
     from headrace_engine.server.config import ServeConfig
     from headrace_engine.server.main import run
     from headrace_engine.telemetry.metrics import SLO

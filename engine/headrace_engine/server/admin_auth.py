@@ -11,47 +11,17 @@ import json
 import logging
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
-from pathlib import Path
 
 from starlette.requests import Request
 
+from headrace_engine.server.admin_credentials import AdminCredentials
 from headrace_engine.server.errors import invalid
-from headrace_engine.server.named import named
 from headrace_engine.server.signed_call import Call, CallRejected, Nonces, load_keys, verify
 
 audit = logging.getLogger("headrace.audit")
 
-LEAST_TOKEN_CHARACTERS = 43
-"""256 bits in base64."""
 MOST_REFUSALS_LOGGED = 10
 REFUSALS_PERIOD_S = 60.0
-
-
-@dataclass(frozen=True, slots=True)
-class AdminCredentials:
-    """Where the engine finds what it checks callers against."""
-
-    public_keys: Path | None = None
-    token_file: Path | None = None
-    pod_uid: str | None = None
-
-    @property
-    def given(self) -> bool:
-        """Without either nobody could call, so the port is not opened."""
-        return self.public_keys is not None or self.token_file is not None
-
-    def check(self) -> None:
-        """Raises `ValueError` for files that could never let anyone in."""
-        if self.public_keys is not None:
-            if not self.pod_uid:
-                raise ValueError("signed admin calls are for one pod: set --pod-uid with --admin-public-keys")
-            with named(self.public_keys):
-                load_keys(json.loads(self.public_keys.read_text()))
-        if self.token_file is not None:
-            with named(self.token_file):
-                if len(_token(self.token_file)) < LEAST_TOKEN_CHARACTERS:
-                    raise ValueError(f"an admin token has {LEAST_TOKEN_CHARACTERS} characters or more")
 
 
 class Refusals:
@@ -103,11 +73,10 @@ class AdminAuth:
         return f"key-{self._signer(token, request, body)}"
 
     def _is_token_of_file(self, token: str) -> bool:
-        if self._credentials.token_file is None:
+        expected = self._credentials.token()
+        if expected is None:
             return False
-        digests = (
-            hashlib.sha256(text.encode()).digest() for text in (token, _token(self._credentials.token_file))
-        )
+        digests = (hashlib.sha256(text.encode()).digest() for text in (token, expected))
         return hmac.compare_digest(*digests)
 
     def _signer(self, token: str, request: Request, body: bytes | bytearray) -> str:
@@ -124,7 +93,3 @@ class AdminAuth:
             nonces=self._nonces,
             now_s=time.time(),
         )
-
-
-def _token(path: Path) -> str:
-    return path.read_text().strip()

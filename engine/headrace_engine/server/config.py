@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from headrace_engine.core.policies import PolicyName
-from headrace_engine.server.admin_auth import AdminCredentials
+from headrace_engine.server.admin_credentials import AdminCredentials
 from headrace_engine.telemetry.metrics import SLO
 
 MAX_NAME_CHARACTERS = 256

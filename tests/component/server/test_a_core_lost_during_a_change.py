@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from tests.component.server.test_tenants_are_told_by_their_keys import ask, write_keys
 
-from headrace_engine.server.admin_auth import AdminCredentials
+from headrace_engine.server.admin_credentials import AdminCredentials
 
 TOKEN = secrets.token_urlsafe(32)
 

@@ -18,7 +18,7 @@ from tests.served_engine import Served, is_running
 
 from headrace_engine.link import outbox
 from headrace_engine.server import drain, heartbeat, http_server, loop
-from headrace_engine.server.admin_auth import AdminCredentials
+from headrace_engine.server.admin_credentials import AdminCredentials
 from headrace_engine.server.config import ServeConfig
 from headrace_engine.server.loading import load_model
 

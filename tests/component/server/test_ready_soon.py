@@ -21,7 +21,7 @@ HEAVY = {
     "opentelemetry.sdk.trace",
     "kopf",
 }
-HTTPS_OWN = {"uvicorn", "tokenizers", "headrace_engine.server.app"}
+HTTPS_OWN = {"uvicorn", "starlette", "jwt", "tokenizers", "headrace_engine.server.app"}
 CORES_OWN = {"torch", "headrace_engine.runner.model_runner"}
 
 

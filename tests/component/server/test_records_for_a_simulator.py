@@ -4,7 +4,7 @@ import secrets
 
 import pytest
 
-from headrace_engine.server.admin_auth import AdminCredentials
+from headrace_engine.server.admin_credentials import AdminCredentials
 
 TOKEN = secrets.token_urlsafe(32)
 SECRET = "zebra"

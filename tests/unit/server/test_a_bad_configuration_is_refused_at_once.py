@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from headrace_engine.core.limits import Limits
-from headrace_engine.server.admin_auth import AdminCredentials
+from headrace_engine.server.admin_credentials import AdminCredentials
 from headrace_engine.server.config import ServeConfig
 from headrace_engine.server.http_limits import HttpLimits
 from headrace_engine.server.loading import starting_limits

@@ -8,7 +8,8 @@ from cryptography.hazmat.primitives.asymmetric.ec import SECP256R1, generate_pri
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
-from headrace_engine.server.admin_auth import MOST_REFUSALS_LOGGED, AdminCredentials, Refusals
+from headrace_engine.server.admin_auth import MOST_REFUSALS_LOGGED, Refusals
+from headrace_engine.server.admin_credentials import AdminCredentials
 from headrace_engine.server.signed_call import key_id
 
 KEY = Ed25519PrivateKey.generate().public_key()

@@ -11,7 +11,7 @@ import starlette
 from fastapi import APIRouter
 
 from headrace_engine.server import app as apps
-from headrace_engine.server.admin_auth import AdminCredentials
+from headrace_engine.server.admin_credentials import AdminCredentials
 from headrace_engine.server.http_limits import HttpLimits
 from headrace_engine.server.service import Service
 

@@ -15,7 +15,7 @@ from fastapi import APIRouter
 from prometheus_client.parser import text_string_to_metric_families
 
 from headrace_engine.server import app as apps
-from headrace_engine.server.admin_auth import AdminCredentials
+from headrace_engine.server.admin_credentials import AdminCredentials
 from headrace_engine.telemetry.logs import JsonLines
 
 KEY, ADMIN_TOKEN, CANARY = "sk-canary-7f3a", "canary-" + secrets.token_urlsafe(40), "canary-prompt"
