@@ -1,6 +1,7 @@
 """What a request claims of the scheduler: for whom, and by when. From its key and its headers."""
 
 import math
+import re
 from dataclasses import dataclass
 
 from starlette.datastructures import Headers
@@ -10,6 +11,7 @@ from headrace_engine.server.errors import invalid
 QUEUE_DEADLINE = "x-headrace-queue-deadline-ms"
 FIRST_TOKEN_DEADLINES = ("x-slo-ttft-ms", "x-llm-d-slo-ttft-ms")
 LONGEST_MS = 24 * 3600 * 1000.0
+_NUMBER = re.compile(r"[0-9]{1,16}(\.[0-9]{1,16})?")
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,13 +56,10 @@ ANYBODY = Claim()
 
 
 def _seconds(headers: Headers, name: str) -> float | None:
-    text = headers.get(name)
-    if text is None:
+    texts = headers.getlist(name)
+    if not texts:
         return None
-    try:
-        value_ms = float(text[:32])
-    except ValueError:
-        value_ms = math.nan
+    value_ms = float(texts[0]) if len(texts) == 1 and _NUMBER.fullmatch(texts[0]) else math.nan
     if not 0 < value_ms <= LONGEST_MS:
         raise invalid(name, f"{name} takes milliseconds, more than 0 and at most {LONGEST_MS:.0f}.")
     return value_ms / 1000

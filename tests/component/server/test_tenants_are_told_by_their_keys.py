@@ -165,11 +165,17 @@ class TestDeadlinesAndClasses:
         assert ask(server, "sk-b").status_code == 200
 
     @pytest.mark.parametrize("name", ["x-headrace-queue-deadline-ms", "x-slo-ttft-ms", "x-llm-d-slo-ttft-ms"])
-    @pytest.mark.parametrize("value", ["0", "-1", "nan", "inf", "soon", "1e99"])
+    @pytest.mark.parametrize(
+        "value", ["0", "-1", "nan", "inf", "soon", "1e99", "1_000", "5" + " " * 40 + "x", "9" * 400]
+    )
     def test_what_is_no_time_is_refused_by_name(self, start, name, value) -> None:
         refused = start().post("/v1/completions", BODY, headers={name: value})
         assert refused.status_code == 400
         assert refused.json()["error"]["param"] == name
+
+    def test_of_two_times_neither_is_chosen(self, start) -> None:
+        headers = [("x-slo-ttft-ms", "50"), ("x-slo-ttft-ms", "5000")]
+        assert start().post("/v1/completions", BODY, headers=headers).status_code == 400
 
     def test_priority_is_honored_or_refused(self, start) -> None:
         refused = start().post("/v1/completions", BODY | {"priority": 1})
