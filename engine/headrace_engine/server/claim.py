@@ -11,7 +11,8 @@ from headrace_engine.server.errors import invalid
 QUEUE_DEADLINE = "x-headrace-queue-deadline-ms"
 FIRST_TOKEN_DEADLINES = ("x-slo-ttft-ms", "x-llm-d-slo-ttft-ms")
 LONGEST_MS = 24 * 3600 * 1000.0
-_NUMBER = re.compile(r"[0-9]{1,16}(\.[0-9]{1,16})?")
+_NUMBER = re.compile(r"[0-9]{1,24}(\.[0-9]{1,24})?([eE][+-]?[0-9]{1,3})?")
+"""As JSON writes it."""
 
 
 @dataclass(frozen=True, slots=True)
