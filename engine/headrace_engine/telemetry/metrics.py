@@ -247,7 +247,7 @@ class Metrics:
             "reason",
         )
         self.admissions_by_share = headrace.counter(
-            "admissions_by_share", "Requests first scheduled because their tenant was owed its min_share."
+            "admissions_by_share", "Requests first scheduled while their tenant was owed of its min_share."
         )
         self.unaccounted = headrace.gauge(
             "requests_unaccounted", "Accepted requests neither live nor ended; anything but 0 is a fault."
