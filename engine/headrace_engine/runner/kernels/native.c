@@ -14,6 +14,7 @@
 #define MAX_WIDTH 256
 #define MASKED (-1e30f) /* finite: the compiler is told that there are no infinities */
 #define WORTH_SHARING 32 /* tokens: for fewer, waking the other threads takes longer than the work */
+#define CACHE_LINE 64 /* bytes */
 #define INLINE static inline __attribute__((always_inline))
 
 typedef float vec __attribute__((vector_size(4 * VL), aligned(4)));
@@ -232,6 +233,10 @@ INLINE float soften(float *scores, int size, int from, int to, float *maximum, f
     return decay;
 }
 
+INLINE void prefetch(const real *page, int count) {
+    for (int i = 0; i < count; i += CACHE_LINE / (int)sizeof(real)) __builtin_prefetch(page + i, 0, 2);
+}
+
 /* The queries of up to MAX_TILE_ROWS (token, head) pairs that share a KV head, against all pages that they see. */
 static void attend_tile(const Shape *shape, const Rule *rule, const real *qkv, const real *keys, const real *values, real *out,
                         const int32_t *table, int kv_head, int64_t first_token, int tokens, int first_position) {
@@ -250,6 +255,11 @@ static void attend_tile(const Shape *shape, const Rule *rule, const real *qkv, c
     const int end = first_position + tokens, begin = first_position < window ? 0 : first_position - window + 1;
     for (int base = begin / size * size; base < end; base += size) {
         int64_t page = ((int64_t)table[base / size] * shape->kv_heads + kv_head) * width * size;
+        if (tokens == 1 && base + size < end) { /* a decode reads a page once, from memory; tiles of a prompt share theirs */
+            int64_t next = ((int64_t)table[base / size + 1] * shape->kv_heads + kv_head) * width * size;
+            prefetch(keys + next, width * size);
+            prefetch(values + next, width * size);
+        }
         score_page(rows, query, keys + page, scores, width, size);
         if (rule->softcap > 0) cap_scores(scores, rows * size, rule->softcap);
         for (int r = 0; r < rows; r++) {
