@@ -321,7 +321,9 @@ def test_a_rate_holds_from_the_call_on(own_caller, own_engine) -> None:
     assert own_caller.patch(rated, 1).status_code == 200
     assert [ask() for _ in range(3)] == [(200, "2"), (200, "2"), (429, "2")]
     assert own_caller.patch({"tenants": {"replicas": 1}}, 2).status_code == 200
-    assert ask() == (200, "4")
+    assert ask() == (429, "4"), "who had taken all of half a rate has taken all of it"
+    assert own_caller.patch({"tenants": {"default": {"requests_per_minute": 5}}}, 3).status_code == 200
+    assert [ask() for _ in range(2)] == [(200, "5"), (429, "5")]
 
 
 @pytest.mark.parametrize(
