@@ -140,6 +140,12 @@ class BoundedProtocol(H11Protocol):
             self.transport.write(_raw_answer(400, error_bytes(invalid(None, msg).body)))
         self.transport.close()
 
+    def _should_upgrade(self) -> bool:
+        """Never, and nothing is missing: uvicorn would advise in the log, at each request, to install what it
+        takes.
+        """
+        return False
+
     def _is_answering(self) -> bool:
         """The request is complete and its response is not: more bytes belong to a later request."""
         return self.conn.their_state is h11.DONE and not self.cycle.response_complete

@@ -69,9 +69,12 @@ def test_a_request_out_of_bounds_gets_its_status(server, request_, status) -> No
         assert b"connection: close" in answer.lower()
 
 
-def test_an_upgrade_is_no_way_around(server) -> None:
-    answer = server.raw(get("Upgrade: websocket", "Connection: Upgrade", "Sec-WebSocket-Key: x"))
+@pytest.mark.parametrize("protocol", ["websocket", "h2c"])
+def test_an_upgrade_is_no_way_around_and_nothing_to_advise_about(server, caplog, protocol) -> None:
+    asked = get(f"Upgrade: {protocol}", "Sec-WebSocket-Key: x")
+    answer = server.raw(asked.replace(b"Connection: close", b"Connection: upgrade, close"))
     assert status_of(answer) == 200
+    assert [record for record in caplog.records if record.name.startswith("uvicorn")] == []
 
 
 @pytest.mark.parametrize("cuts", [(), (40,), (70, 75, 130)], ids=["at once", "in two", "in four"])
