@@ -31,6 +31,7 @@ from headrace_operator.kube.store import Store
 from headrace_operator.observe.admin import AdminClient, Signer
 from headrace_operator.observe.children import ChildrenView
 from headrace_operator.observe.collector import Collector
+from headrace_operator.observe.feed import MAX_REPLY_BYTES, TIMEOUT_S, Feed
 from headrace_operator.observe.ownership import PodOwnership
 from headrace_operator.observe.scraper import Scraper
 from headrace_operator.observe.specs import Specs
@@ -114,6 +115,14 @@ class Operator:
         self._recorder = EventRecorder(self._client, instance=self._me, clock=clock)
         self._scraper = Scraper()
         self._admin = AdminClient(signer=signer, wall_clock=wall_clock) if signer else None
+        # Of its own, so that engines which do not answer keep no change of limits waiting.
+        self._records = (
+            AdminClient(
+                signer=signer, wall_clock=wall_clock, timeout_s=TIMEOUT_S, max_reply_bytes=MAX_REPLY_BYTES
+            )
+            if signer
+            else None
+        )
         self._relister = Relister(
             client=self._client,
             store=self._store,
@@ -140,6 +149,9 @@ class Operator:
         self._workers = self._build_workers(ownership, metrics, admin_keys)
 
     def _build_collector(self, ownership: PodOwnership, metrics: OperatorMetrics) -> Collector:
+        feed = None
+        if self._records is not None:
+            feed = Feed(admin=self._records, clock=clock, wall_clock=wall_clock, count=metrics.fed)
         return Collector(
             targets=Targets(self._store, ownership),
             specs=self._specs,
@@ -150,6 +162,7 @@ class Operator:
             is_leader=self._leadership.valid,
             count=metrics.scraped,
             tell=self._rest.scraped,
+            feed=feed,
         )
 
     def _build_workers(self, ownership: PodOwnership, metrics: OperatorMetrics, admin_keys: str) -> Workers:
@@ -212,6 +225,8 @@ class Operator:
     async def close(self) -> None:
         if self._admin is not None:
             await self._admin.aclose()
+        if self._records is not None:
+            await self._records.aclose()
         await self._scraper.aclose()
         await self._client.close()
 

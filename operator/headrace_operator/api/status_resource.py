@@ -20,6 +20,7 @@ Word = Annotated[str, StringConstraints(max_length=63)]
 Text = Annotated[str, StringConstraints(max_length=MAX_MESSAGE_LENGTH)]
 Number = Annotated[str, StringConstraints(max_length=32)]
 Count = Annotated[int, Field(ge=0, le=1_000_000)]
+Tally = Annotated[int, Field(ge=0, le=2**53)]
 Time = Annotated[str, StringConstraints(max_length=32), Field(json_schema_extra={"format": "date-time"})]
 
 
@@ -34,6 +35,42 @@ class LimitsStatus(Part):
         description="Spec: those of engine.limits. Tuned: moved by Headrace."
     )
     since: Time = Field(description="When they were last changed.")
+
+
+class MixStatus(Part):
+    """The requests that engines answered to their end, from their own records: a sample of all."""
+
+    at: Time | None = Field(None, description="When the newest of them ended.")
+    requests: Tally | None = Field(None, description="Requests in the sample.")
+    prompt_tokens_p50: Tally | None = Field(
+        None, alias="promptTokensP50", description="Median length of a prompt."
+    )
+    prompt_tokens_p95: Tally | None = Field(
+        None, alias="promptTokensP95", description="95th percentile of the length of a prompt."
+    )
+    output_tokens_p50: Tally | None = Field(
+        None, alias="outputTokensP50", description="Median length of an answer."
+    )
+    output_tokens_p95: Tally | None = Field(
+        None, alias="outputTokensP95", description="95th percentile of the length of an answer."
+    )
+    cached_share: Number | None = Field(
+        None, description="Share of the prompt tokens that were found in the prefix cache."
+    )
+
+
+class StepsStatus(Part):
+    """The steps that engines computed, from their own records: a sample of all."""
+
+    at: Time | None = Field(None, description="When the newest of them ended.")
+    steps: Tally | None = Field(None, description="Steps in the sample.")
+    duration_p50: Number | None = Field(None, alias="durationP50", description="Median duration of a step.")
+    duration_p95: Number | None = Field(
+        None, alias="durationP95", description="95th percentile of the duration of a step."
+    )
+    tokens_p95: Tally | None = Field(
+        None, alias="tokensP95", description="95th percentile of the tokens that a step computed."
+    )
 
 
 class ObservedStatus(Part):
@@ -66,6 +103,8 @@ class ObservedStatus(Part):
     waiting: Number | None = Field(None, description="Requests that wait, in the mean.")
     kv_usage: Number | None = Field(None, description="Share of the KV cache in use.")
     preemptions_per_minute: Number | None = Field(None, description="Requests that lost their KV blocks.")
+    mix: MixStatus | None = Field(None, description="What requests there were; absent without records.")
+    steps: StepsStatus | None = Field(None, description="What steps there were; absent without records.")
 
 
 class ModelStatus(Part):

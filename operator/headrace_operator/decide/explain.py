@@ -94,6 +94,7 @@ def inputs(load: Load) -> tuple[Input, ...]:
         ("runningPerPod", _decimal(load.running_per_pod, 1), str(load.limits.max_num_seqs)),
         ("waiting", _decimal(load.waiting, 1), None),
         ("stepsUsingUpBudget", _decimal(load.budget_saturated_share, 2), None),
+        ("stepTimeP95", _seconds(load.step_p95_s), None),
         ("kvUsage", _decimal(load.kv_used_ratio, 2), None),
         ("requestsPerSecond", _decimal(load.arrivals_per_s, 2), None),
         ("tokensPerSecond", _decimal(load.tokens_per_s, 1), None),

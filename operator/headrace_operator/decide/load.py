@@ -47,6 +47,8 @@ class Load:
     budget_saturated_share: float | None
     prefill_tokens_per_step: float | None
     attainment_ratio: float | None
+    step_p95_s: float | None = None
+    """Duration of a step; for people, no rule goes by it."""
 
     @property
     def queue_budget_s(self) -> float:
@@ -122,6 +124,7 @@ def measure(window: Window, *, slo: Slo, limits: Limits, attainment_ratio: float
         budget_saturated_share=None if below is None else 1 - below,
         prefill_tokens_per_step=_ratio(window.prompt_tokens, window.steps),
         attainment_ratio=attainment_ratio,
+        step_p95_s=None if window.step_work is None else window.step_work.duration_p95_s,
     )
 
 

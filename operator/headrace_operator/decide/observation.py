@@ -15,6 +15,32 @@ from headrace_operator.decide.histogram import Histogram
 
 
 @dataclass(frozen=True, slots=True)
+class Mix:
+    """The requests that were answered to their end, as the engines recorded them: a sample of all."""
+
+    newest_s: float
+    """When the newest of them ended."""
+    requests: int
+    prompt_tokens_p50: float | None
+    prompt_tokens_p95: float | None
+    output_tokens_p50: float | None
+    output_tokens_p95: float | None
+    cached_ratio: float | None
+    """Share of the prompt tokens that were found in the prefix cache."""
+
+
+@dataclass(frozen=True, slots=True)
+class StepWork:
+    """The same of the steps."""
+
+    newest_s: float
+    steps: int
+    duration_p50_s: float | None
+    duration_p95_s: float | None
+    tokens_p95: float | None
+
+
+@dataclass(frozen=True, slots=True)
 class Window:
     """The samples between `start_s` and `end_s` (those of the oldest and the newest scrape used).
 
@@ -53,6 +79,9 @@ class Window:
     """At the newest scrape, of the worst pod; 0 where nothing waits."""
     kv_used_ratio: float | None = None
     """Mean over time of the worst pod."""
+    mix: Mix | None = None
+    """It and `step_work` explain; no rule goes by them. None where no engine gave records."""
+    step_work: StepWork | None = None
 
     @property
     def span_s(self) -> float:

@@ -19,7 +19,7 @@ from headrace_operator.api.vocabulary import Outcome
 from headrace_operator.decide.approval import Advice
 from headrace_operator.decide.decision import Decision
 from headrace_operator.decide.load import Load
-from headrace_operator.decide.observation import Window
+from headrace_operator.decide.observation import Mix, StepWork, Window
 from headrace_operator.decide.slo import finished
 
 
@@ -85,13 +85,41 @@ def observed_document(window: Window | None, attainment_ratio: float | None) -> 
         "waiting": _decimal(window.waiting, 1),
         "kvUsage": _decimal(window.kv_used_ratio, 2),
         "preemptionsPerMinute": _rate(window.preemptions, span_s / 60, 1),
+        "mix": None if window.mix is None else _mix_document(window.mix),
+        "steps": None if window.step_work is None else _steps_document(window.step_work),
     }
     return {
         "at": time_text(window.end_s),
         "window": duration_text(span_s),
         "podsReporting": f"{window.pods_reporting}/{window.pods_expected}",
-        **{name: value for name, value in rows.items() if value is not None},
+        **_known(rows),
     }
+
+
+def _mix_document(mix: Mix) -> dict[str, Any]:
+    return _known(
+        {
+            "at": time_text(mix.newest_s),
+            "requests": mix.requests,
+            "promptTokensP50": _whole(mix.prompt_tokens_p50),
+            "promptTokensP95": _whole(mix.prompt_tokens_p95),
+            "outputTokensP50": _whole(mix.output_tokens_p50),
+            "outputTokensP95": _whole(mix.output_tokens_p95),
+            "cachedShare": _decimal(mix.cached_ratio, 2),
+        }
+    )
+
+
+def _steps_document(work: StepWork) -> dict[str, Any]:
+    return _known(
+        {
+            "at": time_text(work.newest_s),
+            "steps": work.steps,
+            "durationP50": _duration(work.duration_p50_s),
+            "durationP95": _duration(work.duration_p95_s),
+            "tokensP95": _whole(work.tokens_p95),
+        }
+    )
 
 
 def history(previous: Previous, applied: Change | None, *, judged: Outcome | None) -> tuple[Change, ...]:
@@ -132,8 +160,19 @@ def change(
 
 
 def _p95(histogram: Any) -> str | None:
-    value = histogram.quantile(0.95) if histogram is not None else None
-    return None if value is None else duration_text(value)
+    return _duration(histogram.quantile(0.95) if histogram is not None else None)
+
+
+def _duration(value_s: float | None) -> str | None:
+    return None if value_s is None else duration_text(value_s)
+
+
+def _whole(value: float | None) -> int | None:
+    return None if value is None else round(value)
+
+
+def _known(rows: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in rows.items() if value is not None}
 
 
 def _rate(count: int | None, span: float, digits: int) -> str | None:

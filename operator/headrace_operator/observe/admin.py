@@ -1,4 +1,4 @@
-"""Signed calls to an engine's admin port: read and change its limits, drain it.
+"""Signed calls to an engine's admin port: read and change its limits, drain it, read its records.
 
 Each call carries a token of one use: made for one pod (by uid), one method, one path and one body, valid for
 half a minute. The engine holds the public key only, so a pod that lies, or an address that passed to another
@@ -30,6 +30,7 @@ TIMEOUT_S = 5.0
 MAX_REPLY_BYTES = 256 * 1024
 LIMITS_PATH = "/v1/admin/limits"
 DRAIN_PATH = "/v1/admin/drain"
+TELEMETRY_PATH = "/v1/admin/telemetry"
 
 
 class AdminError(Exception):
@@ -101,9 +102,15 @@ class AdminClient:
     """`wall_clock` is Unix seconds: what a token's times are in."""
 
     def __init__(
-        self, *, signer: Signer, wall_clock: Callable[[], float], timeout_s: float = TIMEOUT_S
+        self,
+        *,
+        signer: Signer,
+        wall_clock: Callable[[], float],
+        timeout_s: float = TIMEOUT_S,
+        max_reply_bytes: int = MAX_REPLY_BYTES,
     ) -> None:
         self._signer = signer
+        self._max_reply_bytes = max_reply_bytes
         self._wall_clock = wall_clock
         self._session = aiohttp.ClientSession(
             timeout=aiohttp.ClientTimeout(total=timeout_s),
@@ -143,6 +150,13 @@ class AdminClient:
         """Stop admission; what is in flight ends by itself. Repeating it is harmless. Raises `AdminError`."""
         return await self._call(target, "POST", DRAIN_PATH, body={"timeout_s": timeout_s})
 
+    async def telemetry(self, target: AdminTarget, *, since: str | None, limit: int) -> Answer:
+        """Records of steps and requests, at most `limit` of each, after the cursor `since` of an earlier
+        answer; without one from the oldest kept. Raises `AdminError`.
+        """
+        query = f"limit={limit}" if since is None else f"limit={limit}&since={since}"
+        return await self._call(target, "GET", f"{TELEMETRY_PATH}?{query}")
+
     async def _call(
         self,
         target: AdminTarget,
@@ -161,12 +175,12 @@ class AdminClient:
             headers["Content-Type"] = "application/json"
         if if_match is not None:
             headers["If-Match"] = if_match
-        url = URL.build(scheme="http", host=target.ip, port=target.port, path=path)
+        url = URL.build(scheme="http", host=target.ip, port=target.port).join(URL(path, encoded=True))
         try:
             async with self._session.request(
                 method, url, data=payload or None, headers=headers, allow_redirects=False
             ) as response:
-                reply = await read_bounded(response, max_bytes=MAX_REPLY_BYTES)
+                reply = await read_bounded(response, max_bytes=self._max_reply_bytes)
                 return _answer(f"{method} {path}", response.status, reply, response.headers.get("ETag"))
         except TimeoutError as error:
             raise AdminError(f"{method} {path}: no answer in time") from error

@@ -14,6 +14,7 @@ from typing import Any
 from headrace_operator.api.spec import Invalid
 from headrace_operator.kube.kinds import Key
 from headrace_operator.observe.exposition import Exposition
+from headrace_operator.observe.feed import Feed
 from headrace_operator.observe.sample import PodSample, sample
 from headrace_operator.observe.scraper import ScrapeFailure, Scraper, Target
 from headrace_operator.observe.specs import Specs
@@ -32,7 +33,7 @@ DEFAULT_WINDOW_S = 300.0
 
 class Collector:
     """`wall_clock` is Unix seconds, `clock` monotonic; `count` is told the outcome of each scrape,
-    `tell` each sample after the pod's one before.
+    `tell` each sample after the pod's one before. `feed` is None where no call can be signed.
     """
 
     def __init__(
@@ -47,6 +48,7 @@ class Collector:
         is_leader: Callable[[], bool],
         count: Callable[[str], None],
         tell: Callable[[Key, PodSample | None, PodSample], None],
+        feed: Feed | None = None,
     ) -> None:
         self._targets = targets
         self._specs = specs
@@ -57,6 +59,7 @@ class Collector:
         self._is_leader = is_leader
         self._count = count
         self._tell = tell
+        self._feed = feed
         self._turns = Turns(interval_s)
         self._windows: dict[str, ServiceWindows] = {}
 
@@ -77,7 +80,10 @@ class Collector:
         for gone in self._windows.keys() - self._targets.service_uids():
             del self._windows[gone]
         found = await self._targets.all()
-        self._turns.keep([target.pod_uid for target, _ in found])
+        uids = [target.pod_uid for target, _ in found]
+        self._turns.keep(uids)
+        if self._feed is not None:
+            self._feed.keep(uids)
         for target, service in found:
             if self._turns.begin(target.pod_uid, self._clock()):
                 scrapes.create_task(self._scrape(target, service), name=f"scrape-{target.pod_uid}")
@@ -85,6 +91,9 @@ class Collector:
     async def _scrape(self, target: Target, service: Mapping[str, Any]) -> None:
         try:
             self._count(await self._outcome(target, service))
+            if self._feed is not None:
+                windows = self.windows_of(service["metadata"]["uid"])
+                await self._feed.follow(target, windows, retention_s=self._window_s(service))
         # Nothing that one pod says may end the scrapes of all of them, and with these the process.
         except Exception:
             logger.exception("a scrape was lost to a bug", extra={"pod": target.pod_uid})

@@ -11,6 +11,7 @@ from typing import Any
 from headrace_operator.api.spec import Limits
 from headrace_operator.decide.histogram import Histogram
 from headrace_operator.decide.observation import Window
+from headrace_operator.observe.records import Records
 from headrace_operator.observe.sample import Buckets, PodSample
 from headrace_operator.observe.series import PodSeries, added, subtracted
 from headrace_operator.runtimes.metric_map import Counter, Distribution, Gauge
@@ -27,6 +28,8 @@ class ServiceWindows:
     observing_since_s: float | None = None
     told: dict[str, tuple[float, Limits]] = field(default_factory=dict)
     """What a pod answered to a change of its limits, and when: newer than a scrape from before it."""
+    records: Records = field(default_factory=Records)
+    """What its engines recorded of their steps and requests."""
     _scraped_at_s: float | None = None
 
     def record(self, pod_uid: str, sample: PodSample, *, longest_break_s: float, retention_s: float) -> None:
@@ -36,6 +39,7 @@ class ServiceWindows:
             # All that is known has times to come, and would look fresh until they have come.
             self.pods.clear()
             self.told.clear()
+            self.records.clear()
             last_s = None
         if last_s is None or sample.at_s - last_s > longest_break_s:
             self.observing_since_s = sample.at_s
@@ -78,6 +82,8 @@ class ServiceWindows:
                 _newest(samples, Gauge.OLDEST_WAITING_AGE) for samples in live.values()
             ),
             kv_used_ratio=_max(_mean(_values(samples, Gauge.KV_USED)) for samples in live.values()),
+            mix=self.records.mix(start_s=start_s, now_s=now_s),
+            step_work=self.records.step_work(start_s=start_s, now_s=now_s),
             **counts,
             **histograms,
         )

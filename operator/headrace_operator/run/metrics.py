@@ -50,6 +50,12 @@ class OperatorMetrics:
         self._scrapes = Counter(
             "headrace_operator_scrapes", "Scrapes by result.", ["result"], registry=registry
         )
+        self._feed_reads = Counter(
+            "headrace_operator_feed_reads",
+            "Reads of engines' records by result.",
+            ["result"],
+            registry=registry,
+        )
 
     def reconciled(self, _key: object, result: str, seconds: float) -> None:
         self._reconciles.labels(result).inc()
@@ -66,3 +72,6 @@ class OperatorMetrics:
 
     def scraped(self, result: str) -> None:
         self._scrapes.labels(result).inc()
+
+    def fed(self, result: str) -> None:
+        self._feed_reads.labels(result).inc()
