@@ -1,19 +1,23 @@
 """The operator's own reader at a real engine's admin port: signed calls, and every request counted once."""
 
+import asyncio
 import time
 from collections.abc import AsyncIterator
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from operator_builders import resource
 from yarl import URL
 
 from headrace_engine.server.admin_credentials import AdminCredentials
 from headrace_operator.observe import feed as feed_module
 from headrace_operator.observe.admin import AdminClient, Signer
+from headrace_operator.observe.collector import Collector
 from headrace_operator.observe.feed import Feed
 from headrace_operator.observe.sample import sample
 from headrace_operator.observe.scraper import Scraper, Target
+from headrace_operator.observe.specs import Specs
 from headrace_operator.observe.windows import ServiceWindows
 from headrace_operator.runtimes.metric_map import HEADRACE
 
@@ -97,3 +101,59 @@ async def test_an_engine_that_another_operator_speaks_for_gives_nothing(engine, 
         monkeypatch.setattr(reader.feed, "_admin", admin)
         await reader.look()
     assert (reader.counted, reader.seen()) == (["Refused"], (None, None))
+
+
+class OneTarget:
+    """The engine is the one pod of the one service."""
+
+    def __init__(self, target: Target) -> None:
+        self.target = target
+
+    def service_uids(self) -> set[str]:
+        return {resource()["metadata"]["uid"]}
+
+    async def all(self):
+        return [(self.target, resource())]
+
+
+async def test_scrapes_that_show_work_lead_to_the_records(engine, reader):
+    """The whole way: the loop that scrapes, the reader, the window that decisions are explained by."""
+    looks: list[str] = []
+    reader.feed = Feed(
+        admin=reader.feed._admin,
+        clock=lambda: feed_module.INTERVAL_S * len(looks),
+        wall_clock=time.time,
+        count=reader.counted.append,
+        port=int(URL(engine.admin_url).port or 0),
+    )
+    collector = Collector(
+        targets=OneTarget(reader.target),
+        specs=Specs(),
+        scraper=reader.scraper,
+        interval_s=0.02,
+        wall_clock=time.time,
+        clock=time.monotonic,
+        is_leader=lambda: True,
+        count=looks.append,
+        tell=lambda *_: None,
+        feed=reader.feed,
+    )
+    running = asyncio.create_task(collector.run())
+    try:
+        await until(lambda: len(looks) >= 2)
+        await asyncio.to_thread(ask, engine, "abcdefgh", 4)
+        windows = collector.windows_of(resource()["metadata"]["uid"])
+        await until(lambda: windows.records.mix(start_s=time.time() - 60, now_s=time.time()))
+    finally:
+        running.cancel()
+        with suppress(asyncio.CancelledError):
+            await running
+    window = windows.window(start_s=time.time() - 60, now_s=time.time(), ready_uids=(POD,), fresh_s=6.0)
+    assert (window.mix.requests, window.mix.prompt_tokens_p95, window.arrivals) == (1, 8, 1)
+    assert set(looks) == {"Ok"}
+
+
+async def until(holds) -> None:
+    async with asyncio.timeout(60):
+        while not holds():
+            await asyncio.sleep(0.01)
