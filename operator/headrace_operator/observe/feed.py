@@ -88,6 +88,7 @@ class Feed:
         self, target: Target, reading: _Reading, windows: ServiceWindows, retention_s: float
     ) -> str:
         """What the read is counted as."""
+        # Before anything can go wrong, so that a bug is met once a turn and not at every scrape.
         reading.due_s = self._clock() + reading.rest_s
         is_first = reading.cursor is None
         pod = AdminTarget(target.pod_uid, target.ip, self._port)
