@@ -11,6 +11,7 @@ import httpx
 
 from headrace_local.cluster import Cluster
 from headrace_local.probe import ClusterError
+from headrace_operator.kube.kinds import Kind
 
 Object = dict[str, Any]
 
@@ -25,15 +26,11 @@ GONE_WITHIN_S = 60.0
 class Resource:
     """One kind as the API server serves it."""
 
-    plural: str
-    kind: str
-    api_version: str
+    kind: Kind
     is_namespaced: bool
 
-    def path(self, namespace: str | None, name: str = "") -> str:
-        prefix = f"/{'apis' if '/' in self.api_version else 'api'}/{self.api_version}"
-        place = f"/namespaces/{namespace}" if namespace and self.is_namespaced else ""
-        return f"{prefix}{place}/{self.plural}" + (f"/{name}" if name else "")
+    def path(self, namespace: str | None, name: str | None = None, subresource: str | None = None) -> str:
+        return self.kind.path(namespace if self.is_namespaced else None, name, subresource)
 
 
 @dataclass
@@ -60,7 +57,7 @@ class KubeObjects:
         """Each with its kind, which the server's lists leave out."""
         resource = self._resource(kind)
         answer = self._http.get(resource.path(namespace), params={"labelSelector": selector})
-        about = {"apiVersion": resource.api_version, "kind": resource.kind}
+        about = {"apiVersion": resource.kind.api_version, "kind": resource.kind.kind}
         return [about | item for item in _read(answer)["items"]]
 
     def apply(self, namespace: str | None, manifest: Object) -> Object:
@@ -73,10 +70,10 @@ class KubeObjects:
         return _read(self._http.post(self._path_of(manifest, namespace), json=manifest))
 
     def patch(
-        self, kind: str, namespace: str | None, name: str, patch: Any, *, subresource: str = ""
+        self, kind: str, namespace: str | None, name: str, patch: Any, *, subresource: str | None = None
     ) -> Object:
         """A JSON merge patch, or a JSON patch where it is a list."""
-        path = "/".join(filter(None, (self._resource(kind).path(namespace, name), subresource)))
+        path = self._resource(kind).path(namespace, name, subresource)
         return self._patch(path, "json-patch+json" if isinstance(patch, list) else "merge-patch+json", patch)
 
     def delete(self, kind: str, namespace: str | None, name: str, *, wait: bool = True) -> None:
@@ -98,7 +95,7 @@ class KubeObjects:
         headers = {"Content-Type": f"application/{type_}"}
         return _read(self._http.patch(path, json=body, headers=headers, params=options))
 
-    def _path_of(self, manifest: Object, namespace: str | None, name: str = "") -> str:
+    def _path_of(self, manifest: Object, namespace: str | None, name: str | None = None) -> str:
         group, _, _version = manifest["apiVersion"].rpartition("/")
         return self._resource(".".join(filter(None, (manifest["kind"].lower(), group)))).path(namespace, name)
 
@@ -124,7 +121,8 @@ class KubeObjects:
     def _learn(self, described: Object, group: str, version: str) -> None:
         kind = described["responseKind"]["kind"]
         api_version = f"{group}/{version}" if group else version
-        resource = Resource(described["resource"], kind, api_version, described["scope"] == "Namespaced")
+        is_namespaced = described["scope"] == "Namespaced"
+        resource = Resource(Kind(api_version, kind, described["resource"]), is_namespaced)
         words = (described["resource"], described["singularResource"], kind.lower())
         for word in (*words, *described.get("shortNames", ())):
             self._known.setdefault(word, resource)
